@@ -1,0 +1,97 @@
+# make demo     sets up .venv and runs the main job on the activations that ship with the package
+# make test     sets up .venv and runs the linter, the type checker and all tests but the slow ones
+# The rest is listed by `make help`.
+
+PRESET ?= demo-16bit
+OUT    ?= build/demo
+# Your own activations: make demo INPUT=file.npz
+INPUT  ?=
+JOBS   ?= 2
+
+VENV := .venv
+BIN  := $(VENV)/bin
+PIP  := $(BIN)/python -m pip --disable-pip-version-check install
+# The first Python on the path that is new enough; make PYTHON=/path/to/python overrides it.
+CANDIDATES := python3 python3.11 python3.12 python3.13 python3.14
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in $(CANDIDATES); do \
+	$$p -c '$(NEW_ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-slow lint types format bench setup-all clean distclean
+
+help:
+	@echo 'make demo       run the main job (PRESET=$(PRESET) OUT=$(OUT) INPUT=file.npz)'
+	@echo 'make test       linter, type checker, all tests but the slow ones'
+	@echo 'make test-slow  the slow tests'
+	@echo 'make lint       linter and type checker only'
+	@echo 'make format     put the source into the standard layout'
+	@echo 'make bench      the benchmarks'
+	@echo 'make setup-all  install every optional library into .venv (torch, ONNX, numba, ...)'
+	@echo 'make clean      remove what was built; make distclean removes .venv as well'
+
+demo: $(VENV)/.demo
+	$(BIN)/approxnorm run $(PRESET) --out $(OUT) $(if $(INPUT),--input $(INPUT))
+	@echo 'The report is $(OUT)/report.html'
+
+test: lint $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not slow'
+
+test-slow: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+lint: types
+	$(BIN)/ruff check .
+
+# The type checker follows folders, not package-dir: show it the package as it is installed.
+TREE := build/types/approxnorm
+types: $(VENV)/.test
+	@rm -rf $(TREE) && mkdir -p $(TREE)
+	@ln -s $(addprefix $(CURDIR)/,$(wildcard approxnorm/*) export hls_ref) $(TREE)/
+	cd build/types && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml \
+		--cache-dir $(CURDIR)/.mypy_cache -p approxnorm
+
+format: $(VENV)/.test
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.demo
+	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+# One stamp a set of libraries: a second run installs nothing, a changed pyproject.toml does.
+$(VENV)/.python:
+	@test -n '$(PYTHON)' || { echo 'approxnorm needs Python 3.11 or newer, and none of' \
+		'$(CANDIDATES) is: install one, or say make PYTHON=/path/to/python3.11.' >&2; exit 1; }
+	@$(PYTHON) -c '$(NEW_ENOUGH)' || { echo 'approxnorm needs Python 3.11 or newer, and' \
+		"$(PYTHON) is $$($(PYTHON) --version 2>&1): say make PYTHON=/path/to/python3.11." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo '$(PYTHON) cannot make a virtual environment:' \
+		'install its venv module (on Debian: apt-get install python3-venv).' >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.demo: pyproject.toml setup.py | $(VENV)/.python
+	$(PIP) -e '.[report,safetensors]'
+	@touch $@
+
+# hls4ml is here for Xilinx's ap_fixed headers alone, hence without its dependencies.
+$(VENV)/.test: pyproject.toml setup.py | $(VENV)/.python
+	@command -v g++ >/dev/null || { echo 'the tests compile C++ with g++, which is missing:' \
+		'install it (on Debian: apt-get install g++).' >&2; exit 1; }
+	$(PIP) -e '.[test]'
+	$(PIP) --no-deps hls4ml==1.3.0
+	@touch $@
+
+# torch by itself first, so that nothing else chooses its version.
+$(VENV)/.all: pyproject.toml setup.py | $(VENV)/.python
+	$(PIP) torch==2.13.0
+	$(PIP) -e '.[all]'
+	@touch $@
+
+setup-all: $(VENV)/.all
+
+clean:
+	rm -rf build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV)

@@ -1,0 +1,3 @@
+"""Bit-accurate models of hardware RMSNorm."""
+
+__version__ = "0.1.0"
