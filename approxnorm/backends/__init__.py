@@ -1,0 +1,1 @@
+"""Executors of a datapath; each knows the operations and none of the methods."""

@@ -1,0 +1,57 @@
+"""The error of a function stage over its whole domain, found exhaustively."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from approxnorm.tables.target import REFERENCE_BITS, Target
+
+StageFunction = Callable[[Any, Any], Any]  # (octave, frac) -> code with out_bits fraction bits
+
+
+@dataclass(frozen=True)
+class StageError:
+    """Errors of a stage against its function over every real argument.
+
+    Relative for rsqrt, reciprocal and exp2, absolute for log2. Each truncated argument stands for
+    a cell of reals; as the functions are monotonic, both ends of each cell bound it, so
+    ``max_error`` includes the truncation of the argument and holds for all reals.
+    """
+
+    max_error: float
+    mean_error: float  # signed, over the cells' two ends
+    worst_argument: float  # where max_error is reached (a limit, if it is a right end)
+
+
+def cell_errors(
+    codes: np.ndarray, out_bits: int, reference: np.ndarray, relative: bool
+) -> np.ndarray:
+    """Signed errors of codes against reference values with REFERENCE_BITS; shapes broadcast.
+
+    The difference is an exact int64; one IEEE division makes it relative, so that the result is
+    the same on any machine.
+    """
+    difference = (codes.astype(np.int64) << (REFERENCE_BITS - out_bits)) - reference
+    return difference / (reference.astype(np.float64) if relative else float(1 << REFERENCE_BITS))
+
+
+def measure(function: StageFunction, target: Target, frac_bits: int, out_bits: int) -> StageError:
+    """Run ``function`` on every (octave, frac) and compare with the exact values."""
+    reference = target.reference(frac_bits)
+    octave = np.arange(target.octaves, dtype=np.int64)[:, None]
+    frac = np.arange(1 << frac_bits, dtype=np.int64)[None, :]
+    codes = np.broadcast_to(function(octave, frac), (target.octaves, 1 << frac_bits))
+    ends = np.stack(
+        [
+            cell_errors(codes, out_bits, reference[:, :-1], target.relative),
+            cell_errors(codes, out_bits, reference[:, 1:], target.relative),
+        ]
+    )
+    end, row, column = np.unravel_index(np.argmax(np.abs(ends)), ends.shape)
+    position = (int(column) + int(end)) / (1 << frac_bits)
+    argument = position if target.name == "exp2" else (1 + position) * (1 << int(row))
+    return StageError(float(np.abs(ends).max()), float(ends.mean()), float(argument))
