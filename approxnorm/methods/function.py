@@ -7,9 +7,13 @@ from typing import ClassVar, Self
 
 from pydantic import Field
 
+from approxnorm.errors import ApproxNormError
 from approxnorm.formats import Rounding
 from approxnorm.methods.base import Method, Registry
+from approxnorm.program import ops
+from approxnorm.program.datapath import Datapath, DatapathBuilder
 from approxnorm.tables.error import StageError, StageFunction, measure
+from approxnorm.tables.table import Table
 from approxnorm.tables.target import RSQRT, FunctionName, Target
 
 MAX_FRAC_BITS = 24
@@ -56,12 +60,43 @@ class FunctionMethod(Method):
         assert self.out_bits is not None
         return self.out_bits
 
+    def check_target(self, target: Target) -> None:
+        """Refuse a function that the method does not approximate."""
+        if target.name not in self.functions:
+            raise ApproxNormError(
+                f"rsqrt.method {self.method!r} does not approximate {target.name}; "
+                f"allowed: {', '.join(self.functions)}"
+            )
+
+    def datapath(self, target: Target = RSQRT, dim: int = 1) -> Datapath:
+        """The stage alone, as a datapath of one element program over octave and frac."""
+        builder = DatapathBuilder(dim)
+        octave = builder.input("octave", "element", 0, target.octaves - 1)
+        frac = builder.input("frac", "element", 0, (1 << self.f) - 1)
+        stage = self.build(target)
+        result = builder.element(
+            target.name, lambda o, f: ops.named(target.name, stage(o, f)), octave, frac
+        )
+        return builder.finish(result)
+
+    def tables(self, target: Target = RSQRT) -> list[Table]:
+        """The tables that a resolved method reads, each once, in order of use."""
+        return self.datapath(target).tables()
+
+    def table_bits(self, target: Target = RSQRT) -> int:
+        """Stored bits of all tables: entries times the columns that vary."""
+        return sum(table.bits for table in self.tables(target))
+
+    def multipliers(self, target: Target = RSQRT) -> int:
+        """Multiplications of two signals in one evaluation."""
+        return self.datapath(target).count_multipliers()["element"]
+
     def error(self, target: Target = RSQRT) -> StageError:
         """The error over the whole domain, found exhaustively; the method must be resolved."""
         return measure(self.build(target), target, self.f, self.o)
 
 
-RSQRT_METHODS: Registry[FunctionMethod] = Registry("rsqrt")
+RSQRT_METHODS: Registry[FunctionMethod] = Registry("rsqrt", "approxnorm.methods.rsqrt")
 
 
 def gain_target(constant_squared: Fraction) -> Target:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from approxnorm.tables.table import Table
 from approxnorm.tables.target import REFERENCE_BITS, Target
+
+BOUND_FRAC_BITS = 18  # beyond it, tables carry no bound: measuring would take seconds
 
 StageFunction = Callable[[Any, Any], Any]  # (octave, frac) -> code with out_bits fraction bits
 
@@ -25,6 +28,11 @@ class StageError:
     max_error: float
     mean_error: float  # signed, over the cells' two ends
     worst_argument: float  # where max_error is reached (a limit, if it is a right end)
+
+    def text(self, target: Target) -> str:
+        """The bound in words, as a table states it."""
+        domain = {"rsqrt": "[1, 4)", "exp2": "[0, 1)"}.get(target.name, "[1, 2)")
+        return f"max {'rel' if target.relative else 'abs'} {self.max_error:.4e} over {domain}"
 
 
 def cell_errors(
@@ -55,3 +63,13 @@ def measure(function: StageFunction, target: Target, frac_bits: int, out_bits: i
     position = (int(column) + int(end)) / (1 << frac_bits)
     argument = position if target.name == "exp2" else (1 + position) * (1 << int(row))
     return StageError(float(np.abs(ends).max()), float(ends.mean()), float(argument))
+
+
+def with_bound(
+    tables: Sequence[Table], function: StageFunction, target: Target, frac_bits: int, out_bits: int
+) -> tuple[Table, ...]:
+    """The tables that ``function`` reads, each with the measured error of that stage."""
+    if frac_bits > BOUND_FRAC_BITS:
+        return tuple(tables)
+    bound = measure(function, target, frac_bits, out_bits).text(target)
+    return tuple(replace(table, bound=bound) for table in tables)
