@@ -1,0 +1,76 @@
+"""Low-bit magnitudes and their power-of-two step: shared by the low-bit statistics."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from approxnorm.formats import Rounding
+from approxnorm.methods.statistics import RoundOrTruncate, Statistic
+from approxnorm.program import ops
+from approxnorm.program.datapath import DatapathBuilder, Port
+
+MEAN_BITS = 8  # significant bits of the constant 1/k that the dynamic step uses
+
+
+def low_bit_code(magnitude: Any, step: Any, bits: int, rounding: Rounding) -> Any:
+    """min(round(magnitude / 2**step), 2**bits - 1); step is a constant or a signal."""
+    return ops.round_shift(magnitude, step, rounding, (0, (1 << bits) - 1))
+
+
+class LowBitStatistic(Statistic):
+    """Magnitudes at ``bits`` bits with a power-of-two step.
+
+    step = "static": the step is 2**step_exponent, one number for all rows, calibrated if absent.
+    step = "dynamic": it follows the row's mean magnitude, 2**(floor(log2 mean|x|) + step_offset)
+    and at least 1; this costs one more reduction over the row. step_offset is calibrated if
+    absent; -1 is half the mean magnitude.
+    """
+
+    bits: int = Field(default=4, ge=1, le=6)
+    step: Literal["static", "dynamic"] = "static"
+    step_exponent: int | None = Field(default=None, ge=0, le=32)
+    step_offset: int | None = Field(default=None, ge=-8, le=8)
+    rounding: RoundOrTruncate = Rounding.RND
+
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def missing(self) -> list[str]:
+        own = "step_exponent" if self.step == "static" else "step_offset"
+        return ([own] if getattr(self, own) is None else []) + super().missing()
+
+    def candidates(self, magnitude_bits: int) -> list[Self]:
+        own = "step_exponent" if self.step == "static" else "step_offset"
+        if getattr(self, own) is not None:
+            return [self]
+        # From fine to coarse: at equal error, the first one found squares fewer bits away.
+        values = range(magnitude_bits + 1) if self.step == "static" else range(-4, 4)
+        return [self.model_copy(update={own: v}) for v in values]
+
+    def magnitude(self, b: DatapathBuilder, x: Port) -> Port:
+        """The element signal |x|."""
+        port: Port = b.element(
+            "magnitude_stage", lambda v: ops.named("magnitude", ops.absolute(v)), x
+        )
+        return port
+
+    def dynamic_step(self, b: DatapathBuilder, magnitude: Port) -> Port:
+        """The row signal: the step's exponent, from the row's mean magnitude.
+
+        The mean is sum * round(2**s / k) / 2**s with an 8-bit constant; only its leading one
+        counts.
+        """
+        assert self.step_offset is not None
+        total = b.sum("magnitude_sum", magnitude)
+        scale = MEAN_BITS + (b.dim - 1).bit_length()
+        inverse = round(Fraction(1 << scale, b.dim))
+        offset = self.step_offset - scale
+
+        def step(s: Any) -> Any:
+            position = ops.leading_one(s * ops.parameter("inverse_count", inverse, s))
+            return ops.named("step", ops.maximum(position + offset, 0))
+
+        port: Port = b.row("step_stage", step, total)
+        return port

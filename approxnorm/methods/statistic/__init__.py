@@ -1,0 +1,1 @@
+"""Statistics of a row, one file each. A new file here is found by itself."""

@@ -1,0 +1,74 @@
+"""The exact sum of squares, over the whole row or a subset of it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from approxnorm.errors import ApproxNormError
+from approxnorm.methods.statistics import STATISTICS, Declared, Statistic
+from approxnorm.program import ops
+from approxnorm.program.datapath import DatapathBuilder, Port
+
+
+def sum_of_squares(
+    method: Statistic, b: DatapathBuilder, x: Port, start: int, count: int | None, stride: int
+) -> Declared:
+    """Square each element and sum a static subset of the row exactly."""
+    available = len(range(start, b.dim, stride))
+    size = available if count is None else count
+    if size < 1 or size > available:
+        raise ApproxNormError(
+            f"statistic.count is {size}; a row of {b.dim} has {available} elements from start"
+            f" {start} with stride {stride}; allowed: 1 to {available}"
+        )
+    square = b.element("square_stage", lambda v: ops.named("square", v * v), x)
+    total = b.sum("sum", square, start, size, stride)
+    return Declared(method.accumulate(b, total), Fraction(size))
+
+
+@STATISTICS.register
+class Full(Statistic):
+    """The sum of the squares of all elements."""
+
+    method: Literal["full"] = "full"
+
+    summary: ClassVar[str] = "every element squared exactly"
+
+    def declare(self, b: DatapathBuilder, x: Port) -> Declared:
+        return sum_of_squares(self, b, x, 0, None, 1)
+
+
+@STATISTICS.register
+class Prefix(Statistic):
+    """The squares of the first ``count`` elements only.
+
+    On models with outlier channels the estimate may be wrong by a factor of tens.
+    """
+
+    method: Literal["prefix"] = "prefix"
+    count: int = Field(ge=1)
+
+    summary: ClassVar[str] = "the first count elements squared"
+    source: ClassVar[str] = "pRMSNorm, Zhang & Sennrich, NeurIPS 2019"
+
+    def declare(self, b: DatapathBuilder, x: Port) -> Declared:
+        return sum_of_squares(self, b, x, 0, self.count, 1)
+
+
+@STATISTICS.register
+class Strided(Statistic):
+    """The squares of every ``stride``-th element from ``start``; ``count`` of them, or all."""
+
+    method: Literal["strided"] = "strided"
+    start: int = Field(default=0, ge=0)
+    stride: int = Field(default=2, ge=1)
+    count: int | None = Field(default=None, ge=1)
+
+    summary: ClassVar[str] = "every stride-th element squared"
+    source: ClassVar[str] = "subsampled statistics as in HAAN, DATE 2025 (arXiv 2502.11832)"
+
+    def declare(self, b: DatapathBuilder, x: Port) -> Declared:
+        return sum_of_squares(self, b, x, self.start, self.count, self.stride)

@@ -1,0 +1,104 @@
+"""The outlier-exact statistic: few bits for most elements, the true square for the outliers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from approxnorm.formats import Rounding
+from approxnorm.methods.low_bits import LowBitStatistic, low_bit_code
+from approxnorm.methods.statistics import STATISTICS, Declared, Observed
+from approxnorm.program import ops
+from approxnorm.program.datapath import MAX_TOP, DatapathBuilder, Port
+
+
+@STATISTICS.register
+class OutlierExact(LowBitStatistic):
+    """Low-bit squares, but outliers are squared exactly.
+
+    outliers = "threshold": every |x| >= 2**step * (2**bits - 1/2). In hardware the latency
+    varies with the row, or a full squarer stands by. Calibration chooses the step of least error
+    among those that square at most ``max_outliers`` of the elements exactly, on average; absent,
+    that is 0.4 / 2**bits.
+    outliers = "top": the ``top`` largest magnitudes of each row, by ``top`` squarers.
+    """
+
+    method: Literal["outlier_exact"] = "outlier_exact"
+    outliers: Literal["threshold", "top"] = "threshold"
+    max_outliers: float | None = Field(default=None, gt=0, le=1)
+    top: int = Field(default=4, ge=1, le=MAX_TOP)
+
+    summary: ClassVar[str] = "few-bit squares, outliers squared exactly"
+
+    def admissible(self, observed: Observed) -> bool:
+        if self.outliers == "top" or not observed.mean_square.size:
+            return True
+        share = np.count_nonzero(observed.signals["outlier"]) / observed.signals["outlier"].size
+        limit = 0.4 / (1 << self.bits) if self.max_outliers is None else self.max_outliers
+        return share <= limit
+
+    def declare(self, b: DatapathBuilder, x: Port) -> Declared:
+        magnitude = self.magnitude(b, x)
+        dynamic = self.dynamic_step(b, magnitude) if self.step == "dynamic" else None
+        step: tuple[Port, ...] = () if dynamic is None else (dynamic,)
+        parts = self._threshold if self.outliers == "threshold" else self._top
+        return Declared(parts(b, magnitude, step), Fraction(b.dim))
+
+    def _threshold(self, b: DatapathBuilder, magnitude: Port, step: tuple[Port, ...]) -> Port:
+        low, high = b.element("square_stage", self._split_squares, magnitude, *step)
+        low_sum, high_sum = b.sum("sum", low), b.sum("outlier_sum", high)
+        low_sum = self.accumulate(b, low_sum)
+        port: Port = b.row("operand_stage", self._combine, low_sum, high_sum, *step)
+        return port
+
+    def _split_squares(self, magnitude: Any, step: Any = None) -> tuple[Any, Any]:
+        """(q**2, 0) below the threshold, (0, magnitude**2) from it on."""
+        step = self.step_exponent if step is None else step
+        # |x| >= 2**step * (2**bits - 1/2), doubled so that it stays an integer.
+        edge = (2 << self.bits) - 1
+        threshold = ops.round_shift(edge, ops.neg(step), Rounding.TRN)
+        is_low = ops.named("is_low", ops.less(ops.shift_left(magnitude, 1), threshold))
+        code = low_bit_code(magnitude, step, self.bits, self.rounding)
+        code = ops.named("low_code", ops.select(is_low, code, 0))
+        outlier = ops.named("outlier", ops.select(is_low, 0, magnitude))
+        return (
+            ops.named("square", code * code),
+            ops.named("outlier_square", outlier * outlier),
+        )
+
+    def _combine(self, low_sum: Any, outlier_sum: Any, step: Any = None) -> Any:
+        step = self.step_exponent if step is None else step
+        low = ops.round_shift(low_sum, ops.neg(ops.shift_left(step, 1)), Rounding.TRN)
+        return ops.named("exact_sum", low + outlier_sum)
+
+    def _top(self, b: DatapathBuilder, magnitude: Port, step: tuple[Port, ...]) -> Port:
+        largest = b.top("largest", magnitude, min(self.top, b.dim))
+        square = b.element("square_stage", self._low_square, magnitude, *step)
+        low_sum = self.accumulate(b, b.sum("sum", square))
+        port: Port = b.row("operand_stage", self._correct, low_sum, *largest, *step)
+        return port
+
+    def _low_square(self, magnitude: Any, step: Any = None) -> Any:
+        step = self.step_exponent if step is None else step
+        code = low_bit_code(magnitude, step, self.bits, self.rounding)
+        code = ops.named("low_code", code)
+        return ops.named("square", code * code)
+
+    def _correct(self, low_sum: Any, *rest: Any) -> Any:
+        """Replace the low-bit squares of the largest magnitudes by true ones."""
+        largest, step = (
+            (rest, self.step_exponent) if self.step == "static" else (rest[:-1], rest[-1])
+        )
+        doubled = ops.neg(ops.shift_left(step, 1))
+        total = ops.round_shift(low_sum, doubled, Rounding.TRN)
+        for magnitude in largest:
+            code = low_bit_code(magnitude, step, self.bits, self.rounding)
+            low = ops.round_shift(code * code, doubled, Rounding.TRN)
+            total = total + (magnitude * magnitude - low)
+        positive = ops.assume(
+            total, 0, 1 << 62, "the largest elements' low-bit squares are part of the sum"
+        )
+        return ops.named("exact_sum", positive)
