@@ -14,6 +14,8 @@ from typing import Literal
 
 import numpy as np
 
+from approxnorm.tables.reference import reference_row
+
 FunctionName = Literal["rsqrt", "reciprocal", "log2", "exp2"]
 
 REFERENCE_BITS = 50  # fraction bits of the reference that errors are measured against
@@ -78,11 +80,13 @@ def _floor(target: Target, octave: int, frac: int, frac_bits: int, bits: int) ->
 
 @lru_cache(maxsize=64)
 def _reference(target: Target, frac_bits: int) -> np.ndarray:
-    rows = [
-        [target.floor(o, i, frac_bits, REFERENCE_BITS) for i in range((1 << frac_bits) + 1)]
-        for o in range(target.octaves)
-    ]
-    array = np.array(rows, np.int64)
+    gain = 1.0 if target.name == "log2" else math.sqrt(target.gain_squared)
+    array = np.stack(
+        [
+            reference_row(target.name, gain, target.floor, o, frac_bits, REFERENCE_BITS)
+            for o in range(target.octaves)
+        ]
+    )
     array.flags.writeable = False
     return array
 
