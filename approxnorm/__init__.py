@@ -1,3 +1,20 @@
-"""Bit-accurate models of hardware RMSNorm."""
+"""Bit-accurate models of hardware RMSNorm: one spec, the same output codes everywhere."""
+
+from approxnorm.errors import ApproxNormError
+from approxnorm.model import RMSNorm
+from approxnorm.rmsnorm import EpsWarning, assemble
+from approxnorm.spec import RMSNormSpec, load_spec, preset, preset_names
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "ApproxNormError",
+    "EpsWarning",
+    "RMSNorm",
+    "RMSNormSpec",
+    "__version__",
+    "assemble",
+    "load_spec",
+    "preset",
+    "preset_names",
+]

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from approxnorm.formats import Overflow, Rounding, limit, shift_left_limited, shift_right
-from approxnorm.program.interval import Interval
+from approxnorm.formats import Overflow, Rounding, limit, lowest, shift_left_limited, shift_right
+from approxnorm.program.interval import Interval, check_width
 from approxnorm.program.signal import Signal, Tracer
 from approxnorm.tables.table import Table
 
@@ -61,8 +61,15 @@ def _apply(name: str, *args: Value, **attrs: Any) -> Value:
         if name == "mul" and signals[0].index == signals[1].index:
             interval = _square_interval(signals[0].interval)
         return tracer.record(name, signals, attrs, interval)
-    arrays = [np.asarray(a, np.int64) for a in args]
+    arrays = [_int64(a) for a in args]
     return OPS[name].evaluate(*arrays, dtype=np.dtype(np.int64), **attrs)
+
+
+def _int64(a: Value) -> np.ndarray:
+    array = np.asarray(a)
+    if array.dtype.kind not in "iub":
+        raise TypeError(f"operations take integers, found {array.dtype}")
+    return array.astype(np.int64, copy=False)
 
 
 # --- arithmetic -------------------------------------------------------------------------------
@@ -141,7 +148,12 @@ def equal(a: Value, b: Value) -> Value:
 
 
 def select(condition: Value, if_one: Value, if_zero: Value) -> Value:
-    """``if_one`` where ``condition`` is 1, ``if_zero`` where it is 0."""
+    """``if_one`` where ``condition`` is 1, ``if_zero`` where it is 0.
+
+    A condition whose interval is a single number leaves no hardware behind.
+    """
+    if isinstance(condition, Signal) and condition.interval.lo == condition.interval.hi:
+        return condition.tracer.lift(if_one if condition.interval.lo else if_zero)
     return _apply("select", condition, if_one, if_zero)
 
 
@@ -202,12 +214,16 @@ _register(
 
 def shift_left(a: Value, amount: int) -> Value:
     """a * 2**amount for a constant amount >= 0, exact."""
-    return a if amount == 0 else _apply("shl", a, amount=amount)
+    if amount == 0:
+        return a if isinstance(a, Signal) else _int64(a)
+    return _apply("shl", a, amount=amount)
 
 
 def shift_floor(a: Value, amount: int) -> Value:
     """floor(a / 2**amount) for a constant amount >= 0: an arithmetic right shift."""
-    return a if amount == 0 else _apply("shr", a, amount=amount)
+    if amount == 0:
+        return a if isinstance(a, Signal) else _int64(a)
+    return _apply("shr", a, amount=amount)
 
 
 def bits(a: Value, high: int, low: int) -> Value:
@@ -224,6 +240,13 @@ def _bits_interval(a: Interval, high: int, low: int) -> Interval:
     return Interval(0, (1 << size) - 1)
 
 
+def _bits_evaluate(a: np.ndarray, dtype: np.dtype, high: int, low: int) -> np.ndarray:
+    # A field that reaches past the dtype is taken of a value >= 0 only: its upper bits are 0.
+    size = min(high - low + 1, dtype.itemsize * 8 - 1)
+    field: np.ndarray = np.right_shift(a, low, dtype=dtype) & ((1 << size) - 1)
+    return field
+
+
 _register(
     "shl",
     lambda a, dtype, amount: np.left_shift(a, amount, dtype=dtype),
@@ -236,7 +259,7 @@ _register(
 )
 _register(
     "bits",
-    lambda a, dtype, high, low: np.right_shift(a, low, dtype=dtype) & ((1 << (high - low + 1)) - 1),
+    _bits_evaluate,
     _bits_interval,
     head_room=1,
 )
@@ -258,7 +281,17 @@ def round_shift(
     or whose result the interval shows to fit.
     """
     lo, hi = limits if limits is not None else (None, None)
+    if lo is not None and hi is not None:
+        _check_limits(lo, hi, overflow)
     return _apply("round_shift", a, amount, rounding=rounding, lo=lo, hi=hi, overflow=overflow)
+
+
+def _check_limits(lo: int, hi: int, overflow: Overflow) -> None:
+    if lowest(lo, hi, overflow) > hi:
+        raise AssertionError(f"no code lies in {lo}..{hi} under {overflow}")
+    if overflow is Overflow.WRAP and (hi - lo + 1) & (hi - lo):
+        raise AssertionError(f"WRAP needs 2**n codes, found {lo}..{hi}")
+    check_width(Interval(lo, hi), "limits")
 
 
 def saturate(a: Value, limits: tuple[int, int], overflow: Overflow) -> Value:
@@ -303,8 +336,7 @@ def _round_shift_interval(
 
 
 def _limit_interval(raw: Interval, lo: int, hi: int, overflow: Overflow) -> Interval:
-    if overflow is Overflow.SAT_SYM:
-        lo = max(lo, -hi)
+    lo = lowest(lo, hi, overflow)
     if raw.lo >= lo and raw.hi <= hi:
         return raw
     if overflow is Overflow.WRAP:
@@ -327,7 +359,7 @@ def _round_shift_evaluate(
     overflow: Overflow,
 ) -> np.ndarray:
     a = a.astype(dtype, copy=False)
-    amount = np.clip(amount, -512, 512).astype(np.int64)
+    amount = np.clip(amount.astype(np.int64), -512, 512)
     left = np.min(amount, initial=0) < 0
     right = np.maximum(amount, 0) if left else amount
     right = np.minimum(right, dtype.itemsize * 8).astype(dtype)
@@ -353,8 +385,8 @@ def _limit_within(a: np.ndarray, lo: int, hi: int, overflow: Overflow) -> np.nda
     if lo <= info.min and hi >= info.max:
         return a
     if overflow is not Overflow.WRAP and (lo < info.min or hi > info.max):
-        sym = max(lo, -hi) if overflow is Overflow.SAT_SYM else lo
-        lo, hi = max(sym, int(info.min)), min(hi, int(info.max))
+        lo = max(lowest(lo, hi, overflow), int(info.min))
+        hi = min(hi, int(info.max))
         overflow = Overflow.SAT if overflow is Overflow.SAT_SYM else overflow
     elif lo < info.min or hi > info.max:
         a = a.astype(np.int64)
@@ -458,11 +490,14 @@ def _idiv_interval(a: Interval, b: Interval) -> Interval:
     return Interval(a.lo // b.hi, a.hi // b.lo)
 
 
-_register(
-    "lookup",
-    lambda index, dtype, table: np.take(table.array(dtype), index),
-    _lookup_interval,
-)
+def _lookup_evaluate(index: np.ndarray, dtype: np.dtype, table: Table) -> np.ndarray:
+    # The dtype holds the entries that the index reaches; others may be wider.
+    fits = table.width + (not table.signed) <= dtype.itemsize * 8
+    entries = np.take(table.array(dtype if fits else np.dtype(np.int64)), index)
+    return entries.astype(dtype, copy=False)
+
+
+_register("lookup", _lookup_evaluate, _lookup_interval)
 _register("isqrt", _isqrt_evaluate, _isqrt_interval)
 _register("idiv", lambda a, b, dtype: np.floor_divide(a, b, dtype=dtype), _idiv_interval)
 

@@ -38,7 +38,7 @@ class OutlierExact(LowBitStatistic):
             return True
         share = np.count_nonzero(observed.signals["outlier"]) / observed.signals["outlier"].size
         limit = 0.4 / (1 << self.bits) if self.max_outliers is None else self.max_outliers
-        return share <= limit
+        return bool(share <= limit)
 
     def declare(self, b: DatapathBuilder, x: Port) -> Declared:
         magnitude = self.magnitude(b, x)

@@ -1,0 +1,180 @@
+"""From a spec to its datapath: the one place where an RMSNorm is put together."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from approxnorm.errors import ApproxNormError
+from approxnorm.formats import Format, Overflow, Rounding
+from approxnorm.methods.normalizers import Context, Row
+from approxnorm.program import WidthError, ops
+from approxnorm.program.datapath import Datapath, DatapathBuilder, Port
+from approxnorm.spec.rmsnorm_spec import RMSNormSpec, digest
+
+EPS_BITS = 8  # significant bits of eps that the derived guard keeps
+
+
+class EpsWarning(UserWarning):
+    """eps is below one unit of the statistic and has no effect."""
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """A spec with every number filled in, and what it means.
+
+    front: the datapath up to the statistic's operand (``row.operand``); all that the exact
+    yardstick has. datapath: the whole of it, or None for rsqrt method "exact".
+    """
+
+    spec: RMSNormSpec
+    context: Context
+    row: Row
+    front: Datapath
+    datapath: Datapath | None
+
+    @property
+    def x_format(self) -> Format:
+        return self.spec.x.to_format("x")
+
+    def require_datapath(self) -> Datapath:
+        """The datapath; ApproxNormError for the exact yardstick, which has none."""
+        if self.datapath is None:
+            raise ApproxNormError(
+                'rsqrt.method "exact" is the yardstick of the NumPy model only; it has no hardware'
+            )
+        return self.datapath
+
+    def digest(self, gamma: Any = None) -> str:
+        """SHA-256 of the resolved spec, the tables' contents and, if given, gamma's codes."""
+        tables = self.datapath.tables() if self.datapath else []
+        spec = self.spec.to_dict()
+        spec.pop("description", None)
+        content = {
+            "spec": spec,
+            "tables": [[t.name, t.frac_bits, t.index_rule, list(t.entries)] for t in tables],
+            "gamma": None if gamma is None else [int(g) for g in gamma],
+        }
+        return digest(content)
+
+
+def assemble(spec: RMSNormSpec) -> Assembly:
+    """Resolve a spec and build its datapath.
+
+    The result's spec has every derived number filled in. Raises ApproxNormError if a number is
+    open that only data can give, if fields do not fit together, or if a signal would pass 63 bits
+    (it says which field to change). Warns with EpsWarning if eps rounds to 0.
+    """
+    if spec.missing():
+        raise ApproxNormError(
+            f"{spec.missing()[0]} is open; give it in the spec, or calibrate the spec on data"
+        )
+    try:
+        return _assemble(spec)
+    except WidthError as error:
+        raise WidthError(error.what, error.bits, _advice(error.what, spec)) from None
+
+
+def _assemble(spec: RMSNormSpec) -> Assembly:
+    rsqrt = spec.rsqrt.resolved()
+    normalize = spec.normalize.resolved(rsqrt)
+    assert spec.dim is not None
+    b = DatapathBuilder(spec.dim)
+    x, row_shift = _align(b, spec)
+    declared = spec.statistic.declare(b, x)
+    row = Row(x, declared.operand, row_shift)
+    unit = spec.statistic.bias_fraction * Fraction(4) ** declared.exponent / declared.kappa
+    eps = spec.eps_fraction / (spec.x.to_format("x").scale ** 2 * unit)
+    guard = _guard(eps, rsqrt.f) if spec.eps_guard is None else spec.eps_guard
+    context = Context(
+        rsqrt=rsqrt,
+        operand_squared_unit=unit,
+        eps_code=round(eps * (1 << guard)),
+        guard=guard,
+        gamma=spec.gamma.to_format("gamma"),
+        y=spec.y.to_format("y"),
+    )
+    _warn_if_lost(spec, context, unit)
+    front = b.finish(declared.operand)
+    datapath = None
+    if rsqrt.method != "exact":
+        datapath = b.finish(normalize.declare(b, row, context))
+    resolved = spec.replace(
+        eps_guard=guard,
+        x=spec.x.with_modes(),
+        gamma=spec.gamma.with_modes(),
+        rsqrt=rsqrt,
+        normalize=normalize,
+    )
+    return Assembly(resolved, context, row, front, datapath)
+
+
+def _align(b: DatapathBuilder, spec: RMSNormSpec) -> tuple[Port, Port | None]:
+    """x as it is summed and normalised: zero point off, channel factors and row exponent on."""
+    form = spec.x.to_format("x")
+    x = b.input("x", "element", form.lo, form.hi)
+    if form.zero_point:
+        zero = form.zero_point
+        x = b.element("center", lambda v: ops.named("x_centered", v - zero), x)
+    if spec.channel_shifts is not None:
+        shift = b.input("channel_shift", "channel", 0, spec.channel_shifts.max_shift)
+        x = b.element("scale_channels", _scale_channel, x, shift)
+    if spec.row_exponent is None:
+        return x, None
+    return _row_exponent(b, x, spec.row_exponent.bits)
+
+
+def _scale_channel(x: Any, shift: Any) -> Any:
+    return ops.named("x_scaled", ops.round_shift(x, ops.neg(shift), Rounding.TRN))
+
+
+def _row_exponent(b: DatapathBuilder, x: Port, bits: int) -> tuple[Port, Port]:
+    """Shift the row right until its largest magnitude has bits - 1 bits; RND and SAT."""
+    magnitude = b.element("row_abs", lambda v: ops.named("abs_in", ops.absolute(v)), x)
+    largest = b.max("row_max", magnitude)
+
+    def shift(peak: Any) -> Any:
+        # leading_one(0) is that of 1, and both need no shift.
+        return ops.named("row_shift", ops.maximum(ops.leading_one(peak) + (2 - bits), 0))
+
+    def align(v: Any, amount: Any) -> Any:
+        limits = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        return ops.named("x_row", ops.round_shift(v, amount, Rounding.RND, limits, Overflow.SAT))
+
+    row_shift = b.row("row_exponent", shift, largest)
+    return b.element("align", align, x, row_shift), row_shift
+
+
+def _guard(eps: Fraction, frac_bits: int) -> int:
+    """The least even guard that keeps 8 significant bits of eps, at most frac_bits + 2."""
+    guard = 0
+    while eps and guard + 2 <= frac_bits + 2 and round(eps * (1 << guard)) < 1 << (EPS_BITS - 1):
+        guard += 2
+    return guard
+
+
+def _warn_if_lost(spec: RMSNormSpec, context: Context, unit: Fraction) -> None:
+    if spec.eps == 0 or context.eps_code:
+        return
+    # The half rounds to even, that is to 0; the least eps that counts is just above it.
+    scale = spec.x.to_format("x").scale
+    least = scale**2 * unit / (1 << (context.guard + 1))
+    warnings.warn(
+        f"eps is {spec.eps}, below one unit of the statistic, and has no effect; eps counts from"
+        f" {float(least):.3g} up (or give x a finer scale, or raise eps_guard)",
+        EpsWarning,
+        stacklevel=4,
+    )
+
+
+def _advice(what: str, spec: RMSNormSpec) -> str:
+    """Which field to change when a signal is too wide."""
+    if what.startswith("normalize"):
+        return "lower rsqrt.out_bits, gamma.bits or x.bits"
+    if what.startswith("scale."):
+        return "lower eps_guard, rsqrt.frac_bits or x.bits"
+    if spec.row_exponent is None:
+        return f"lower x.bits (now {spec.x.bits}), or add row_exponent.bits = 16"
+    return f"lower row_exponent.bits (now {spec.row_exponent.bits})"

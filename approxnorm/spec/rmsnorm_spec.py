@@ -1,0 +1,155 @@
+"""The spec: one description of a hardware RMSNorm, from which everything else follows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, ValidationError, model_validator
+
+from approxnorm.errors import ApproxNormError
+from approxnorm.methods.base import Fields, method_field
+from approxnorm.methods.format_field import FormatSpec
+from approxnorm.methods.function import RSQRT_METHODS, FunctionMethod
+from approxnorm.methods.normalizers import NORMALIZERS, Normalize
+from approxnorm.methods.statistics import STATISTICS, Statistic
+from approxnorm.spec.errors import spec_error
+
+SPEC_VERSION = 1  # goes up when any output bit of any spec may change
+MAX_DIM = 1 << 20
+
+if TYPE_CHECKING:
+    _StatisticField = Statistic
+    _RsqrtField = FunctionMethod
+    _NormalizeField = Normalize
+else:
+    _StatisticField = method_field(Statistic, STATISTICS)
+    _RsqrtField = method_field(FunctionMethod, RSQRT_METHODS)
+    _NormalizeField = method_field(Normalize, NORMALIZERS)
+
+
+class RowExponent(Fields):
+    """Block floating point: each row is shifted right until it fits ``bits`` bits, RND and SAT."""
+
+    bits: int = Field(ge=2, le=26)
+
+
+class ChannelShifts(Fields):
+    """Static power-of-two factors: channel i counts in units of 2**shifts[i] LSBs of x.
+
+    Absent ``shifts`` are calibrated, each at most ``max_shift``. Source: power-of-two factors of
+    FQ-ViT (IJCAI 2022) and SOLE.
+    """
+
+    max_shift: int = Field(default=4, ge=1, le=15)
+    shifts: tuple[int, ...] | None = Field(default=None, strict=False)
+
+    @model_validator(mode="after")
+    def _within(self) -> ChannelShifts:
+        bad = [s for s in self.shifts or () if not 0 <= s <= self.max_shift]
+        if bad:
+            raise ApproxNormError(
+                f"shifts hold {bad[0]}; allowed: 0 to max_shift, {self.max_shift}"
+            )
+        return self
+
+
+class RMSNormSpec(Fields):
+    """y = gamma * x / sqrt(mean(x**2) + eps), as some hardware computes it.
+
+    Read from TOML or JSON (``approxnorm.spec.load``) or built from keywords. Absent numbers are
+    derived or calibrated; ``approxnorm.rmsnorm.assemble`` fills in every one of them.
+
+    Raises ApproxNormError that names the field, what was found and what is allowed.
+    """
+
+    spec_version: Literal[1] = 1
+    norm: Literal["rmsnorm"]
+    description: str = ""
+    dim: int | None = Field(default=None, ge=1, le=MAX_DIM)
+    eps: float = Field(ge=0, allow_inf_nan=False)
+    eps_guard: int | None = Field(default=None, ge=0, le=30)
+    x: FormatSpec
+    gamma: FormatSpec
+    y: FormatSpec
+    row_exponent: RowExponent | None = None
+    channel_shifts: ChannelShifts | None = None
+    statistic: _StatisticField
+    rsqrt: _RsqrtField
+    normalize: _NormalizeField
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise spec_error(error, "spec") from None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        self.y.require_modes("y")
+        if self.eps_guard is not None and self.eps_guard % 2:
+            raise ApproxNormError(
+                f"eps_guard is {self.eps_guard}; allowed: even numbers, as an odd one would flip"
+                " the parity"
+            )
+        shifts = self.channel_shifts.shifts if self.channel_shifts else None
+        if self.dim is not None and shifts is not None and len(shifts) != self.dim:
+            raise ApproxNormError(
+                f"channel_shifts.shifts has {len(shifts)} numbers; allowed: dim, {self.dim}"
+            )
+        return self
+
+    @property
+    def eps_fraction(self) -> Fraction:
+        """eps as its shortest decimal says, exactly: 1e-5 is 1/100000."""
+        return Fraction(repr(self.eps))
+
+    def with_dim(self, dim: int) -> RMSNormSpec:
+        """The same spec for rows of ``dim`` elements; ApproxNormError if it names another."""
+        if self.dim not in (None, dim):
+            raise ApproxNormError(f"dim is {self.dim} in the spec, but rows have {dim} elements")
+        return self.replace(dim=dim)
+
+    def replace(self, **changes: Any) -> RMSNormSpec:
+        """A validated copy with some fields changed."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields}
+        return RMSNormSpec(**fields | changes)
+
+    def missing(self) -> list[str]:
+        """What only data can fill: open scales, steps, shifts and dim."""
+        absent = [f"{n}.scale" for n in ("x", "gamma", "y") if getattr(self, n).scale is None]
+        absent += ["dim"] if self.dim is None else []
+        if self.channel_shifts is not None and self.channel_shifts.shifts is None:
+            absent.append("channel_shifts.shifts")
+        return absent + [f"statistic.{name}" for name in self.statistic.missing()]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, without what is absent: what files hold."""
+        return _drop_none(self.model_dump(mode="json"))
+
+    def to_json(self) -> str:
+        """JSON text with a final newline."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+
+def _drop_none(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _drop_none(v) for k, v in value.items() if v is not None}
+    return value
+
+
+def digest(content: dict[str, Any]) -> str:
+    """SHA-256, in hex, of data as canonical JSON: sorted keys, no spaces, ASCII."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), default=_plain)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.integer):
+        return int(value)
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"cannot digest {type(value).__name__}")
