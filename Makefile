@@ -2,7 +2,7 @@
 # make test     sets up .venv and runs the linter, the type checker and all tests but the slow ones
 # The rest is listed by `make help`.
 
-PRESET ?= demo-16bit
+PRESET ?= outlier4-16bit
 OUT    ?= build/demo
 # Your own activations: make demo INPUT=file.npz
 INPUT  ?=

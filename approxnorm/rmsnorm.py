@@ -77,15 +77,24 @@ def assemble(spec: RMSNormSpec) -> Assembly:
         raise WidthError(error.what, error.bits, _advice(error.what, spec)) from None
 
 
+def align_datapath(spec: RMSNormSpec) -> tuple[Datapath, Port]:
+    """The datapath up to the codes that the statistic sees, and their port; needs x's scale."""
+    assert spec.dim is not None
+    b = DatapathBuilder(spec.dim)
+    x, _ = _align(b, spec)
+    return b.finish(x), x
+
+
 def _assemble(spec: RMSNormSpec) -> Assembly:
     rsqrt = spec.rsqrt.resolved()
     normalize = spec.normalize.resolved(rsqrt)
     assert spec.dim is not None
     b = DatapathBuilder(spec.dim)
     x, row_shift = _align(b, spec)
-    declared = spec.statistic.declare(b, x)
+    statistic = spec.statistic.resolved(spec.dim)
+    declared = statistic.declare(b, x)
     row = Row(x, declared.operand, row_shift)
-    unit = spec.statistic.bias_fraction * Fraction(4) ** declared.exponent / declared.kappa
+    unit = statistic.bias_fraction * Fraction(4) ** declared.exponent / declared.kappa
     eps = spec.eps_fraction / (spec.x.to_format("x").scale ** 2 * unit)
     guard = _guard(eps, rsqrt.f) if spec.eps_guard is None else spec.eps_guard
     context = Context(
@@ -105,6 +114,7 @@ def _assemble(spec: RMSNormSpec) -> Assembly:
         eps_guard=guard,
         x=spec.x.with_modes(),
         gamma=spec.gamma.with_modes(),
+        statistic=statistic,
         rsqrt=rsqrt,
         normalize=normalize,
     )

@@ -61,6 +61,10 @@ class Statistic(Method):
 
     needs: ClassVar[tuple[str, ...]] = ()  # fields that calibration fills if they are absent
 
+    def resolved(self, dim: int) -> Self:
+        """Fields that follow from the row's length filled in."""
+        return self
+
     def declare(self, b: DatapathBuilder, x: Port) -> Declared:
         """Add this statistic's stages for the element signal ``x``. Resolved methods only."""
         raise NotImplementedError

@@ -73,3 +73,27 @@ def with_bound(
         return tuple(tables)
     bound = measure(function, target, frac_bits, out_bits).text(target)
     return tuple(replace(table, bound=bound) for table in tables)
+
+
+def curve(
+    function: StageFunction, target: Target, frac_bits: int, out_bits: int, bins: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The stage's error for a plot: arguments and errors, each (points,), in ascending order.
+
+    With more arguments than bins, each bin gives its least and its largest error, so that no
+    peak is lost.
+    """
+    size = 1 << frac_bits
+    octave = np.arange(target.octaves, dtype=np.int64)[:, None]
+    frac = np.arange(size, dtype=np.int64)[None, :]
+    codes = np.broadcast_to(function(octave, frac), (target.octaves, size))
+    errors = cell_errors(codes, out_bits, target.reference(frac_bits)[:, :-1], target.relative)
+    position = (frac / size) if target.name == "exp2" else (1 + frac / size) * (1 << octave)
+    x, y = np.broadcast_to(position, errors.shape).ravel(), errors.ravel()
+    per_bin = max(1, len(y) // bins)
+    if per_bin < 3:
+        return x, y
+    y = y[: len(y) // per_bin * per_bin].reshape(-1, per_bin)
+    x = x[: y.size].reshape(-1, per_bin)
+    extremes = np.stack([y.min(axis=1), y.max(axis=1)], axis=1)
+    return np.repeat(x[:, 0], 2), extremes.ravel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -43,16 +43,25 @@ class Full(Statistic):
 
 @STATISTICS.register
 class Prefix(Statistic):
-    """The squares of the first ``count`` elements only.
+    """The squares of the first ``count`` elements only, or of a ``fraction`` of the row.
 
     On models with outlier channels the estimate may be wrong by a factor of tens.
     """
 
     method: Literal["prefix"] = "prefix"
-    count: int = Field(ge=1)
+    count: int | None = Field(default=None, ge=1)
+    fraction: float | None = Field(default=None, gt=0, le=1)
 
     summary: ClassVar[str] = "the first count elements squared"
     source: ClassVar[str] = "pRMSNorm, Zhang & Sennrich, NeurIPS 2019"
+
+    def resolved(self, dim: int) -> Self:
+        if (self.count is None) == (self.fraction is None):
+            raise ApproxNormError("statistic needs count or fraction, and only one of them")
+        if self.fraction is None:
+            return self
+        count = max(1, round(dim * Fraction(repr(self.fraction))))
+        return self.model_copy(update={"count": count, "fraction": None})
 
     def declare(self, b: DatapathBuilder, x: Port) -> Declared:
         return sum_of_squares(self, b, x, 0, self.count, 1)
@@ -69,6 +78,11 @@ class Strided(Statistic):
 
     summary: ClassVar[str] = "every stride-th element squared"
     source: ClassVar[str] = "subsampled statistics as in HAAN, DATE 2025 (arXiv 2502.11832)"
+
+    def resolved(self, dim: int) -> Self:
+        if self.count is not None:
+            return self
+        return self.model_copy(update={"count": len(range(self.start, dim, self.stride))})
 
     def declare(self, b: DatapathBuilder, x: Port) -> Declared:
         return sum_of_squares(self, b, x, self.start, self.count, self.stride)

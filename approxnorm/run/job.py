@@ -1,0 +1,191 @@
+"""Calibrate each layer, measure it, write its golden vectors, and report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from approxnorm.calibrate import Calibration, calibrate
+from approxnorm.errors import ApproxNormError
+from approxnorm.inputs import Layer, open_activations
+from approxnorm.metrics import LayerErrors
+from approxnorm.model import RMSNorm
+from approxnorm.report import write_report
+from approxnorm.run.folders import folder_names, staged_folder
+from approxnorm.run.stages import hardware_summary, signal_list
+from approxnorm.spec.rmsnorm_spec import RMSNormSpec
+from approxnorm.vectors import write_vectors
+
+# (step, layer index, layers, fraction of the layer done)
+Progress = Callable[[str, int, int, float], None]
+
+MAX_VECTOR_ROWS = 64  # rows of the user's own activations that become golden vectors
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the artefacts are made of: golden-vector level, seed and lanes."""
+
+    level: int = 1
+    seed: int = 0
+    lanes: int = 8
+
+
+def run_job(
+    spec: RMSNormSpec,
+    *,
+    spec_name: str,
+    input_path: Path,
+    out: Path,
+    options: Options | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Run the main job on every layer of an activation file; returns what report.json holds.
+
+    Writes to ``out``: ``report.html``, ``report.json``, and for each layer a folder with
+    ``spec.json`` (every number filled in), ``errors.json`` and ``vectors/`` and
+    ``vectors-input/`` (golden vectors, generated and from the activations themselves). The folder
+    appears whole at the end, or not at all. Activations are read in blocks, twice.
+
+    Raises ApproxNormError for bad input; it names the file and the layer.
+    """
+    options = options or Options()
+    layers = open_activations(input_path)
+    folders = folder_names([layer.name for layer in layers])
+    with staged_folder(out, marker="report.json") as stage:
+        results = []
+        for i, layer in enumerate(layers):
+            report = _step(progress, i, len(layers))
+            folder = stage / folders[i]
+            results.append(_run_layer(spec, layer, folder, options, report))
+        summary = _summary(spec, spec_name, input_path, results)
+        write_json(stage / "report.json", summary)
+        write_report(summary, stage / "report.html")
+    return summary
+
+
+def _step(progress: Progress | None, index: int, count: int) -> Callable[[str, float], None]:
+    def report(step: str, done: float) -> None:
+        if progress is not None:
+            progress(step, index, count, done)
+
+    return report
+
+
+def _run_layer(
+    spec: RMSNormSpec,
+    layer: Layer,
+    folder: Path,
+    options: Options,
+    report: Callable[[str, float], None],
+) -> dict[str, Any]:
+    folder.mkdir()
+    model, calibration = calibrated_model(spec, layer, lambda d: report("calibrate", d))
+    assert layer.gamma is not None
+    errors = LayerErrors(model, np.asarray(layer.gamma, np.float64), model.spec.eps)
+    for block in _counted(layer.blocks(), layer.rows, lambda d: report("measure", d)):
+        errors.add(block)
+    report("vectors", 0.0)
+    write_vectors(
+        model, folder / "vectors", level=options.level, seed=options.seed, lanes=options.lanes
+    )
+    own = model.quantize(first_rows(layer, MAX_VECTOR_ROWS))
+    write_vectors(model, folder / "vectors-input", x_codes=own, lanes=options.lanes)
+    report("vectors", 1.0)
+    result = {
+        "name": layer.name,
+        "folder": folder.name,
+        "rows": layer.rows,
+        "dim": layer.dim,
+        "eps": model.spec.eps,
+        "digest": model.digest,
+        "calibration": calibration.notes,
+        **errors.result(),
+        "signals": signal_list(model),
+        "hardware": hardware_summary(model),
+        "spec": model.spec.to_dict(),
+    }
+    write_json(folder / "spec.json", model.spec.to_dict())
+    write_json(folder / "errors.json", {k: v for k, v in result.items() if k != "spec"})
+    return result
+
+
+def calibrated_model(
+    spec: RMSNormSpec, layer: Layer, progress: Callable[[float], None] | None = None
+) -> tuple[RMSNorm, Calibration]:
+    """The model of one layer: its eps, gamma and row length, and the scales that the data asks for.
+
+    The layer's own eps, if the file has one, takes the place of the spec's.
+    Raises ApproxNormError that names the layer.
+    """
+    if layer.is_codes:
+        raise ApproxNormError(
+            f"{layer.source}: layer {layer.name} holds integer codes; allowed: real activations"
+            " (use `approxnorm apply` for codes)"
+        )
+    if layer.gamma is None:
+        raise ApproxNormError(
+            f"{layer.source}: layer {layer.name} has no gamma; store it as {layer.name}.gamma"
+        )
+    if layer.rows == 0:
+        raise ApproxNormError(f"{layer.source}: layer {layer.name} has no rows")
+    if layer.eps is not None:
+        spec = spec.replace(eps=layer.eps)
+    report = progress or (lambda done: None)
+
+    def blocks() -> Iterable[np.ndarray]:
+        return _counted(layer.blocks(), layer.rows, report)
+
+    try:
+        calibration = calibrate(spec, blocks, layer.gamma)
+        return RMSNorm(calibration.spec, layer.gamma), calibration
+    except ApproxNormError as error:
+        if str(layer.source) in str(error):
+            raise
+        raise ApproxNormError(f"{layer.source}: layer {layer.name}: {error}") from None
+
+
+def first_rows(layer: Layer, count: int) -> np.ndarray:
+    """The first rows of a layer, at most ``count``."""
+    kept: list[np.ndarray] = []
+    for block in layer.blocks(max_elements=count * layer.dim):
+        kept.append(block)
+        if sum(map(len, kept)) >= count:
+            break
+    return np.concatenate(kept)[:count]
+
+
+def _counted(
+    blocks: Iterable[np.ndarray], rows: int, report: Callable[[float], None]
+) -> Iterator[np.ndarray]:
+    done = 0
+    for block in blocks:
+        yield block
+        done += len(block)
+        report(done / max(rows, 1))
+
+
+def _summary(
+    spec: RMSNormSpec, spec_name: str, input_path: Path, layers: list[dict[str, Any]]
+) -> dict[str, Any]:
+    first = layers[0]["hardware"]
+    return {
+        "title": f"approxnorm: {spec_name} on {input_path.name}",
+        "spec_name": spec_name,
+        "description": spec.description,
+        "input": input_path.name,
+        "rsqrt": first["rsqrt"],
+        "multipliers": first["multipliers"],
+        "tables": first["tables"],
+        "layers": layers,
+    }
+
+
+def write_json(path: Path, data: Any) -> None:
+    """JSON with a final newline; NaN and infinity are not allowed in it."""
+    path.write_text(json.dumps(data, indent=2, allow_nan=False) + "\n", "utf-8")
