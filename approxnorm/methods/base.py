@@ -62,6 +62,10 @@ class Registry(Generic[M]):
         self._methods[name] = cls
         return cls
 
+    def remove(self, name: str) -> None:
+        """Take a method out again: for one that was registered for a trial."""
+        del self._methods[name]
+
     def names(self) -> list[str]:
         self._load()
         return sorted(self._methods)
