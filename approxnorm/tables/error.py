@@ -93,7 +93,7 @@ def curve(
     per_bin = max(1, len(y) // bins)
     if per_bin < 3:
         return x, y
-    y = y[: len(y) // per_bin * per_bin].reshape(-1, per_bin)
-    x = x[: y.size].reshape(-1, per_bin)
-    extremes = np.stack([y.min(axis=1), y.max(axis=1)], axis=1)
-    return np.repeat(x[:, 0], 2), extremes.ravel()
+    binned = y[: len(y) // per_bin * per_bin].reshape(-1, per_bin)
+    starts = x[: binned.size : per_bin]
+    extremes = np.stack([binned.min(axis=1), binned.max(axis=1)], axis=1)
+    return np.repeat(starts, 2), extremes.ravel()

@@ -41,7 +41,7 @@ class Table:
         varying = 0
         for entry in self.entries:
             varying |= entry ^ self.entries[0]
-        return (~varying if varying < 0 else varying).bit_length() + (varying < 0)
+        return (varying & ((1 << self.width) - 1)).bit_length()
 
     @property
     def bits(self) -> int:
