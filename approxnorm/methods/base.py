@@ -89,6 +89,10 @@ class Registry(Generic[M]):
             )
         return self.get(data["method"]).model_validate(data)
 
+    def items(self) -> list[tuple[str, type[M]]]:
+        """Names and classes, by name."""
+        return [(name, self._methods[name]) for name in self.names()]
+
     def __iter__(self) -> Iterator[type[M]]:
         return iter(self._methods[n] for n in self.names())
 
