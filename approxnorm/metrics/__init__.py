@@ -1,0 +1,6 @@
+"""How far the hardware is from the mathematics: measured on data, and as a proven worst case."""
+
+from approxnorm.metrics.layer_errors import LayerErrors
+from approxnorm.metrics.meter import ERROR_KEYS, ErrorMeter
+
+__all__ = ["ERROR_KEYS", "ErrorMeter", "LayerErrors"]
