@@ -1,8 +1,9 @@
 """The NumPy executor: the reference semantics of a datapath, in blocks of rows.
 
 Each node is computed in the narrowest of int16, int32 and int64 that holds its arguments, its
-result and the operation's head room; blocks are small enough to stay in cache. Both are matters
-of speed alone: the intervals show that no value can leave its type.
+result and the operation's head room. Blocks are small enough to stay in cache, and large enough
+that the row programs' many short calls do not count. Both are matters of speed alone: the
+intervals show that no value can leave its type.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from approxnorm.backends.tabulate import MAX_BITS, Cone, ConeTable, find_cones, live_nodes
 from approxnorm.program.datapath import Datapath, MapStage, ReduceStage
 from approxnorm.program.interval import Interval, bits_signed
 from approxnorm.program.ops import OPS
 from approxnorm.program.signal import Node, Program
 
-BLOCK_ELEMENTS = 1 << 17
+BLOCK_ELEMENTS = 1 << 19
 _DTYPES = tuple((bits, np.dtype(f"int{bits}")) for bits in (16, 32, 64))
 
 Arrays = dict[str, np.ndarray]
@@ -52,35 +54,79 @@ class _Step:
 
 
 class _Plan:
-    """A program made ready for NumPy."""
+    """A program made ready for NumPy.
 
-    def __init__(self, program: Program) -> None:
+    With ``narrow`` inputs (element signals of at most 16 bits), parts that depend on one of them
+    alone are tabulated and only the outputs are computed; without, every named signal is.
+    """
+
+    def __init__(self, program: Program, narrow: Mapping[int, Interval] | None = None) -> None:
         self.program = program
         nodes = program.nodes
-        self.constants = {
+        self._constants = {
             i: np.array([[n.attrs["value"]]], _compute_dtype([n.interval], 0))
             for i, n in enumerate(nodes)
             if n.op == "const"
         }
-        self.steps = {
+        self._steps = {
             i: _Step(n, nodes) for i, n in enumerate(nodes) if n.op not in ("input", "const")
         }
-        last = {a: i for i, n in enumerate(nodes) for a in n.args}
-        keep = {i for i, n in enumerate(nodes) if n.name is not None or n.op == "const"}
-        for value, user in last.items():
-            if value not in keep:
-                self.steps[user].dead.append(value)
+        self._order, self._results = tuple(self._steps), self._named()
+        self._cones: dict[int, tuple[Cone, ConeTable]] = {}
+        if narrow is not None:
+            self._tabulate(narrow)
+        self._mark_dead()
 
     def run(self, inputs: list[np.ndarray]) -> Arrays:
-        """Every named signal, by name; values keep broadcastable (row, channel) shapes."""
-        values: dict[int, np.ndarray] = dict(enumerate(inputs)) | self.constants
-        for i, step in self.steps.items():
-            args = [values[a] for a in step.node.args]
-            values[i] = step.evaluate(*args, dtype=step.dtype, **step.node.attrs)
-            for dead in step.dead:
+        """Signals by name; values keep broadcastable (row, channel) shapes."""
+        values: dict[int, np.ndarray] = dict(enumerate(inputs)) | self._constants
+        for i in self._order:
+            if i in self._cones:
+                cone, table = self._cones[i]
+                values[i] = table(values[cone.source])
+            else:
+                values[i] = self._evaluate(i, values)
+            for dead in self._steps[i].dead:
                 del values[dead]
-        nodes = self.program.nodes
-        return {n.name: values[i] for i, n in enumerate(nodes) if n.name and n.op != "input"}
+        return {name: values[i] for i, name in self._results.items()}
+
+    def _named(self) -> dict[int, str]:
+        nodes = enumerate(self.program.nodes)
+        return {i: n.name for i, n in nodes if n.name is not None and n.op != "input"}
+
+    def _evaluate(self, i: int, values: Mapping[int, np.ndarray]) -> np.ndarray:
+        step = self._steps[i]
+        args = [values[a] for a in step.node.args]
+        return step.evaluate(*args, dtype=step.dtype, **step.node.attrs)
+
+    def _tabulate(self, narrow: Mapping[int, Interval]) -> None:
+        cones = {c.node: c for c in find_cones(self.program, narrow)}
+        self._cones = {i: (c, self._table(c)) for i, c in cones.items()}
+        live = live_nodes(self.program, frozenset(cones))
+        self._order = tuple(i for i in self._order if i in live)
+        self._results = {i: n for i, n in self._results.items() if i in self.program.outputs}
+
+    def _table(self, cone: Cone) -> ConeTable:
+        def run(codes: np.ndarray, steps: tuple[int, ...]) -> np.ndarray:
+            values = {cone.source: codes} | self._constants
+            for i in steps:
+                values[i] = self._evaluate(i, values)
+            return values[cone.node]
+
+        domain = self.program.nodes[cone.source].interval
+        result = storage_dtype(self.program.nodes[cone.node].interval)
+        return ConeTable(cone, domain, storage_dtype(domain), result, run)
+
+    def _mark_dead(self) -> None:
+        """Note at each step which values nothing after it reads."""
+        last = {
+            a: i
+            for i in self._order
+            for a in ((self._cones[i][0].source,) if i in self._cones else self._steps[i].node.args)
+        }
+        for value, user in last.items():
+            if value not in self._results and value not in self._constants:
+                self._steps[user].dead.append(value)
 
 
 class NumpyBackend:
@@ -88,7 +134,8 @@ class NumpyBackend:
 
     def __init__(self, datapath: Datapath) -> None:
         self.datapath = datapath
-        self._plans = {id(s): _Plan(s.program) for s in datapath.programs()}
+        self._traced = {id(s): _Plan(s.program) for s in datapath.programs()}
+        self._fast = {id(s): _Plan(s.program, self._narrow(s)) for s in datapath.programs()}
         self._levels = {p.name: p.level for p in datapath.inputs}
         self._dtypes = {p.name: storage_dtype(p.interval) for p in datapath.signals()}
 
@@ -101,7 +148,7 @@ class NumpyBackend:
         rows = self._rows(inputs)
         result = np.empty((rows, self.datapath.dim), self._dtypes[output])
         for block in self._blocks(rows):
-            result[block] = self._run_block(inputs, block)[output]
+            result[block] = self._run_block(inputs, block, self._fast)[output]
         return result
 
     def run_traced(self, inputs: Mapping[str, np.ndarray]) -> Arrays:
@@ -109,7 +156,7 @@ class NumpyBackend:
         rows, dim = self._rows(inputs), self.datapath.dim
         parts: dict[str, list[np.ndarray]] = {}
         for block in self._blocks(rows) or [slice(0, 0)]:
-            values = self._run_block(inputs, block)
+            values = self._run_block(inputs, block, self._traced)
             height = len(range(*block.indices(rows)))
             for port in self.datapath.signals():
                 if port.level == "channel":
@@ -130,13 +177,24 @@ class NumpyBackend:
         size = max(1, BLOCK_ELEMENTS // self.datapath.dim)
         return [slice(i, min(i + size, rows)) for i in range(0, rows, size)]
 
-    def _run_block(self, inputs: Mapping[str, np.ndarray], block: slice) -> Arrays:
+    def _narrow(self, stage: MapStage) -> dict[int, Interval]:
+        """The stage's element inputs that are narrow enough for tables."""
+        ports = [self.datapath.ports[name] for name in stage.program.inputs]
+        return {
+            i: p.interval
+            for i, p in enumerate(ports)
+            if p.level == "element" and storage_dtype(p.interval).itemsize * 8 <= MAX_BITS
+        }
+
+    def _run_block(
+        self, inputs: Mapping[str, np.ndarray], block: slice, plans: Mapping[int, _Plan]
+    ) -> Arrays:
         values: Arrays = {}
         for name, level in self._levels.items():
             values[name] = inputs[name][block] if level == "element" else inputs[name][None, :]
         for stage in self.datapath.stages:
             if isinstance(stage, MapStage):
-                plan = self._plans[id(stage)]
+                plan = plans[id(stage)]
                 values |= plan.run([values[n] for n in stage.program.inputs])
             else:
                 values |= _reduce(stage, values[stage.source], self.datapath)

@@ -1,0 +1,103 @@
+"""Parts of an element program that depend on one narrow input alone, as tables.
+
+A cone of operations over one element input of at most 16 bits is a function of at most 65,536
+values: it is computed once for each of them, by the same operations, and then looked up. This is
+a matter of speed alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from approxnorm.program.interval import Interval
+from approxnorm.program.signal import Program
+
+MAX_BITS = 16
+# A look-up costs about as much as this many additions; cheaper cones are computed.
+LOOKUP_COST = 6
+_COSTS = {"select": 2, "lookup": 4, "round_shift": 8, "lead": 20, "mantissa": 25, "isqrt": 20}
+
+
+@dataclass(frozen=True)
+class Cone:
+    """A node that is a function of one input, and the nodes that compute it, in order."""
+
+    source: int
+    node: int
+    steps: tuple[int, ...]
+
+
+def find_cones(program: Program, narrow: Mapping[int, Interval]) -> list[Cone]:
+    """The cones worth a table, largest first at each place; ``narrow`` are the usable inputs."""
+    sources = _sources(program)
+    live = live_nodes(program)
+    users: dict[int, set[int]] = {}
+    for i in live:
+        for a in program.nodes[i].args:
+            users.setdefault(a, set()).add(i)
+    cones = []
+    for i in sorted(live):
+        if program.nodes[i].op in ("input", "const") or len(sources[i]) != 1:
+            continue
+        (source,) = sources[i]
+        ends = i in program.outputs or any(sources[u] != {source} for u in users.get(i, ()))
+        steps = _steps(program, i)
+        cost = sum(_COSTS.get(program.nodes[s].op, 1) for s in steps)
+        if ends and source in narrow and cost >= LOOKUP_COST:
+            cones.append(Cone(source, i, steps))
+    return cones
+
+
+def live_nodes(program: Program, given: frozenset[int] = frozenset()) -> set[int]:
+    """Nodes that the outputs need; those in ``given`` need nothing themselves."""
+    live: set[int] = set()
+    stack = list(program.outputs)
+    while stack:
+        i = stack.pop()
+        if i not in live:
+            live.add(i)
+            stack += [] if i in given else program.nodes[i].args
+    return live
+
+
+def _sources(program: Program) -> list[set[int]]:
+    sources: list[set[int]] = []
+    for i, node in enumerate(program.nodes):
+        sources.append({i} if node.op == "input" else set().union(*(sources[a] for a in node.args)))
+    return sources
+
+
+def _steps(program: Program, node: int) -> tuple[int, ...]:
+    found: set[int] = set()
+    stack = [node]
+    while stack:
+        i = stack.pop()
+        if i not in found and program.nodes[i].op not in ("input", "const"):
+            found.add(i)
+            stack += program.nodes[i].args
+    return tuple(sorted(found))
+
+
+class ConeTable:
+    """The values of a cone for every bit pattern of its input's storage type."""
+
+    def __init__(
+        self,
+        cone: Cone,
+        domain: Interval,
+        storage: np.dtype,
+        result: np.dtype,
+        run: Callable[[np.ndarray, tuple[int, ...]], np.ndarray],
+    ) -> None:
+        self._storage = storage
+        self._pattern = np.dtype(f"uint{8 * storage.itemsize}")
+        values = np.arange(domain.lo, domain.hi + 1, dtype=np.int64)
+        codes = values.astype(storage)
+        self._table = np.zeros(1 << (8 * storage.itemsize), result)
+        self._table[codes.view(self._pattern)] = run(codes[None, :], cone.steps)[0]
+
+    def __call__(self, codes: np.ndarray) -> np.ndarray:
+        return np.take(self._table, codes.astype(self._storage, copy=False).view(self._pattern))
