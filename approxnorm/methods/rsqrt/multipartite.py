@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field
@@ -15,6 +15,9 @@ from approxnorm.tables.additive import Part, SumProblem, fit_sum
 from approxnorm.tables.error import StageFunction, with_bound
 from approxnorm.tables.table import Table
 from approxnorm.tables.target import REFERENCE_BITS, RSQRT, FunctionName, Target
+
+# Spec files have lists where Python has tuples.
+Offset = Annotated[tuple[int, int], Field(strict=False)]
 
 
 class Piece(NamedTuple):
@@ -41,7 +44,7 @@ class Multipartite(FunctionMethod):
 
     method: Literal["multipartite"] = "multipartite"
     index_bits: int = Field(default=5, ge=1, le=12)
-    offsets: tuple[tuple[int, int], ...] = Field(default=((3, 2), (2, 3)), strict=False)
+    offsets: tuple[Offset, ...] = Field(default=((3, 2), (2, 3)), strict=False)
     bits: int = Field(default=13, ge=2, le=24)
     offset_bits: int | None = Field(default=None, ge=2, le=24)
     base_bits: int | None = Field(default=None, ge=0, le=11)

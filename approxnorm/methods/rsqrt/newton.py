@@ -10,7 +10,7 @@ from pydantic import Field
 from approxnorm.methods.function import RSQRT_METHODS, FunctionMethod
 from approxnorm.methods.iteration import Iteration
 from approxnorm.methods.rsqrt.direct import Direct
-from approxnorm.methods.rsqrt.multipartite import Multipartite
+from approxnorm.methods.rsqrt.multipartite import Multipartite, Offset
 from approxnorm.tables.error import StageFunction
 from approxnorm.tables.target import RSQRT, Target
 
@@ -29,7 +29,7 @@ class Newton(FunctionMethod):
     method: Literal["newton"] = "newton"
     seed_index_bits: int = Field(default=5, ge=1, le=12)  # an octave
     seed_bits: int = Field(default=9, ge=2, le=20)
-    seed_offsets: tuple[tuple[int, int], ...] = Field(default=(), strict=False)
+    seed_offsets: tuple[Offset, ...] = Field(default=(), strict=False)
     steps: int = Field(default=1, ge=1, le=4)
     recenter: bool = True
     step_bits: int | None = Field(default=None, ge=2, le=28)
