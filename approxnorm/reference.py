@@ -64,7 +64,8 @@ def rmsnorm_fp32(
     with np.errstate(over="ignore"):
         wide = given.astype(np.float32)
         weight = _checked_gamma(wide, gamma, dtype)
-        square = np.mean(wide * wide, axis=-1, keepdims=True, dtype=np.float32) + np.float32(eps)
+        mean = np.asarray(np.mean(wide * wide, axis=-1, keepdims=True, dtype=np.float32))
+        square: np.ndarray = mean + np.float32(eps)
         if order == "pytorch":
             return (wide * inverse_root(square) * weight.astype(np.float32)).astype(dtype)
         if order == "onnx":
