@@ -46,9 +46,17 @@ def find_cones(program: Program, narrow: Mapping[int, Interval]) -> list[Cone]:
         ends = i in program.outputs or any(sources[u] != {source} for u in users.get(i, ()))
         steps = _steps(program, i)
         cost = sum(_COSTS.get(program.nodes[s].op, 1) for s in steps)
+        if any(_narrows(program, s) for s in steps):
+            continue
         if ends and source in narrow and cost >= LOOKUP_COST:
             cones.append(Cone(source, i, steps))
     return cones
+
+
+def _narrows(program: Program, node: int) -> bool:
+    """Whether a node assumes what need not hold for every value that the input could have."""
+    step = program.nodes[node]
+    return step.op == "assume" and step.interval != program.nodes[step.args[0]].interval
 
 
 def live_nodes(program: Program, given: frozenset[int] = frozenset()) -> set[int]:

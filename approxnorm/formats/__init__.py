@@ -2,7 +2,7 @@
 
 from approxnorm.formats.format import MAX_WIDTH, Format, float32_fraction, parse_fixed
 from approxnorm.formats.modes import Overflow, Rounding
-from approxnorm.formats.rounding import limit, shift_left_limited, shift_right
+from approxnorm.formats.rounding import limit, lowest, shift_left_limited, shift_right
 
 __all__ = [
     "MAX_WIDTH",
@@ -11,6 +11,7 @@ __all__ = [
     "Rounding",
     "float32_fraction",
     "limit",
+    "lowest",
     "parse_fixed",
     "shift_left_limited",
     "shift_right",

@@ -19,7 +19,7 @@ MAX_WIDTH = 48
 MAX_FRAC_BITS = 100  # keeps every fixed-point scale a normal float32
 
 _FIXED = re.compile(
-    r"^\s*ap_(?P<u>u?)fixed\s*<\s*(?P<w>[+-]?\d+)\s*,\s*(?P<i>[+-]?\d+)\s*"
+    r"^\s*ap_(?P<u>u?)fixed\s*<\s*(?P<w>[+-]?\d{1,9})\s*,\s*(?P<i>[+-]?\d{1,9})\s*"
     r"(?:,\s*(?:AP_)?(?P<q>\w+)\s*(?:,\s*(?:AP_)?(?P<o>\w+)\s*)?)?>\s*$"
 )
 
@@ -43,12 +43,11 @@ class Format:
     overflow: Overflow = Overflow.SAT
 
     def __post_init__(self) -> None:
-        if not 1 <= self.width <= MAX_WIDTH:
-            raise ApproxNormError(f"width is {self.width}; allowed: 1 to {MAX_WIDTH} bits")
-        if self.scale <= 0:
-            raise ApproxNormError(f"scale is {float(self.scale)}; it must be above 0")
-        if Fraction(float(np.float32(float(self.scale)))) != self.scale:
-            raise ApproxNormError(f"scale {float(self.scale)!r} is not a float32 value")
+        _check_width(self.width)
+        if float32_fraction(self.scale) != self.scale:
+            raise ApproxNormError(
+                f"scale is {float(self.scale)!r}; allowed: a value that float32 holds exactly"
+            )
         if not self.lo <= self.zero_point <= self.hi:
             raise ApproxNormError(
                 f"zero_point is {self.zero_point}; it must be a code, {self.lo} to {self.hi}"
@@ -78,8 +77,12 @@ class Format:
 
     @property
     def is_fixed_point(self) -> bool:
-        """True when it prints as ap_fixed: a power-of-two scale and zero point 0."""
-        return self.frac_bits is not None and self.zero_point == 0
+        """True when it prints as ap_fixed: a power-of-two scale and zero point 0.
+
+        Scales beyond what ``parse_fixed`` reads print as scales, though powers of two they may be.
+        """
+        frac_bits = self.frac_bits
+        return frac_bits is not None and abs(frac_bits) <= MAX_FRAC_BITS and self.zero_point == 0
 
     def __str__(self) -> str:
         u = "" if self.signed else "u"
@@ -98,13 +101,16 @@ class Format:
         return replace(self, scale=float32_fraction(scale))
 
     def quantize(self, real: np.ndarray) -> np.ndarray:
-        """Real values to int64 codes: float32 divided by float32, rounded, limited.
+        """Real values of any shape to int64 codes: float32 over float32, rounded, limited.
 
         The division is float32 in every backend, since float32 and float64 disagree on a few
-        codes in a million. Infinities saturate under SAT modes; NaN is refused.
+        codes in a million. Infinities (a ratio past float32 is one) lie outside every format: SAT
+        and SAT_SYM give the limit, SAT_ZERO zero. ApproxNormError for NaN, and for infinity
+        under WRAP.
         """
         with np.errstate(over="ignore"):
             ratio = np.asarray(real, np.float32) / np.float32(float(self.scale))
+        ratio = np.asarray(ratio)
         if np.isnan(ratio).any():
             raise ApproxNormError("NaN cannot be quantised; clean the activations first")
         rounded = _round_real(ratio.astype(np.float64), self.rounding)
@@ -112,6 +118,7 @@ class Format:
 
     def _limit_real(self, rounded: np.ndarray) -> np.ndarray:
         lo, hi = self.lo - self.zero_point, self.hi - self.zero_point
+        codes: np.ndarray
         if self.overflow is Overflow.WRAP:
             if np.isinf(rounded).any():
                 raise ApproxNormError("infinity cannot wrap; use overflow SAT or clean the data")
@@ -119,7 +126,7 @@ class Format:
             codes = np.fmod(rounded, float(1 << self.width)).astype(np.int64)
         else:
             codes = np.clip(rounded, lo - 1, hi + 1).astype(np.int64)
-        return limit(codes, lo, hi, self.overflow) + self.zero_point
+        return np.asarray(limit(codes, lo, hi, self.overflow) + self.zero_point)
 
     def dequantize(self, codes: np.ndarray) -> np.ndarray:
         """Codes to float64 reals."""
@@ -154,12 +161,24 @@ def _half_up(v: np.ndarray) -> np.ndarray:
 
 
 def float32_fraction(value: float | Fraction) -> Fraction:
-    """The nearest float32 as an exact fraction; ApproxNormError if that is 0 or infinite."""
+    """The nearest float32 (by way of float64) as an exact fraction.
+
+    Raises ApproxNormError if that is not above 0, or infinite.
+    """
+    try:
+        double = float(value)
+    except OverflowError:  # a fraction past float64
+        double = float("inf")
     with np.errstate(over="ignore", under="ignore"):
-        rounded = np.float32(float(value))
+        rounded = np.float32(double)
     if not np.isfinite(rounded) or rounded <= 0:
-        raise ApproxNormError(f"scale is {float(value)!r}; allowed: a positive float32")
+        raise ApproxNormError(f"scale is {double!r}; allowed: a positive, finite float32")
     return Fraction(float(rounded))
+
+
+def _check_width(width: int) -> None:
+    if not 1 <= width <= MAX_WIDTH:
+        raise ApproxNormError(f"width is {width}; allowed: 1 to {MAX_WIDTH} bits")
 
 
 def parse_fixed(text: str) -> Format:
@@ -174,6 +193,7 @@ def parse_fixed(text: str) -> Format:
             " (ap_ufixed for unsigned), or bits, signed and scale"
         )
     width, integer = int(found["w"]), int(found["i"])
+    _check_width(width)
     if abs(width - integer) > MAX_FRAC_BITS:
         raise ApproxNormError(
             f"{text!r} has {width - integer} fraction bits;"

@@ -63,13 +63,19 @@ def _shift_right_even(v: IntArray, shift: IntArray, half: IntArray, below: IntAr
     return odd
 
 
+def lowest(lo: int, hi: int, overflow: Overflow) -> int:
+    """The smallest code that a mode yields within limits: -hi under SAT_SYM, else ``lo``.
+
+    ap_fixed has one exception, kept here: a signed SAT_SYM format of one bit still yields -1.
+    """
+    return max(lo, -max(hi, 1)) if overflow is Overflow.SAT_SYM else lo
+
+
 def limit(v: IntArray, lo: int, hi: int, overflow: Overflow) -> IntArray:
     """Bring codes into [lo, hi]. WRAP needs hi - lo + 1 to be a power of two."""
     match overflow:
-        case Overflow.SAT:
-            return np.clip(v, lo, hi)
-        case Overflow.SAT_SYM:
-            return np.clip(v, max(lo, -hi), hi)
+        case Overflow.SAT | Overflow.SAT_SYM:
+            return np.clip(v, lowest(lo, hi, overflow), hi)
         case Overflow.SAT_ZERO:
             return np.where((v < lo) | (v > hi), np.array(0, v.dtype), v)
         case Overflow.WRAP:
@@ -82,14 +88,17 @@ def shift_left_limited(
 ) -> IntArray:
     """``limit(v << shift)`` for amounts >= 0 of any size, on int64, without leaving int64.
 
-    Needs limits of at most 60 bits. Under a saturating mode ``v`` is first brought just past the
-    limits, which its shifted value passes too; under WRAP the bits that int64 drops are above
-    the format's.
+    Limits and ``v`` have at most 63 bits. Under a saturating mode ``v`` is first brought just past
+    the limits, which its shifted value passes too; under WRAP the bits that int64 drops are above
+    the limits'.
     """
     if overflow is Overflow.WRAP:
         return limit(v << np.minimum(shift, 63), lo, hi, overflow)
     # Shifted this far, any v but 0 has passed the limits; further shifts change nothing.
     shift = np.minimum(shift, max(hi, -lo).bit_length() + 1)
+    if np.max(shift, initial=0) > 62:  # limits of 62 or 63 bits: 1 << 63 would leave int64
+        v = np.where(shift > 62, 2 * np.sign(v), v)
+        shift = np.minimum(shift, 62)
     ceiling = (np.int64(hi) >> shift) + 1
     floor = -((np.int64(-lo) >> shift) + 1)
     return limit(np.clip(v, floor, ceiling) << shift, lo, hi, overflow)

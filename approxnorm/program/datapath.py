@@ -140,7 +140,9 @@ class DatapathBuilder:
         return self._dim
 
     def input(self, name: str, level: Level, lo: int, hi: int) -> Port:
-        """Declare an input; its interval comes from its format alone."""
+        """Declare an element or channel input; its interval comes from its format alone."""
+        if level == "row":
+            raise AssertionError(f"input {name}: a row signal comes from a reduction")
         port = self._add(Port(name, level, Interval(lo, hi)))
         self._inputs.append(port)
         return port
@@ -151,6 +153,9 @@ class DatapathBuilder:
 
     def row(self, stage: str, function: Callable[..., Any], *inputs: Port) -> Any:
         """Trace a row program; its inputs are row signals."""
+        foreign = [p.name for p in inputs if p.level != "row"]
+        if foreign:
+            raise AssertionError(f"row program {stage} reads {foreign}, not of the row level")
         return self._map("row", stage, function, inputs)
 
     def sum(
@@ -180,9 +185,9 @@ class DatapathBuilder:
         )
 
     def _size(self, count: int | None, start: int, stride: int) -> int:
-        available = -(-(self._dim - start) // stride)
+        available = len(range(start, self._dim, stride)) if start >= 0 and stride >= 1 else 0
         size = available if count is None else count
-        if not (start >= 0 and stride >= 1 and 1 <= size <= available):
+        if not 1 <= size <= available:
             raise AssertionError(f"a reduction of {size} elements does not fit the row")
         return size
 

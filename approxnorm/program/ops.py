@@ -325,11 +325,9 @@ def _round_shift_interval(
     overflow: Overflow,
 ) -> Interval:
     # Monotone in a, and for a fixed a monotone in the amount: the extremes are at the corners.
-    least = max(amount.lo, -512)  # a left shift past any width: only its sign matters here
-    most = min(amount.hi, 512)
-    raw = _corners(
-        lambda v, s: round_shift_exact(v, s, rounding), a, Interval(min(least, most), most)
-    )
+    # Past 512, either way, a shift has passed any width: the amount changes nothing any more.
+    amount = Interval(*(min(max(end, -512), 512) for end in (amount.lo, amount.hi)))
+    raw = _corners(lambda v, s: round_shift_exact(v, s, rounding), a, amount)
     if lo is None or hi is None:
         return raw
     return _limit_interval(raw, lo, hi, overflow)
@@ -506,8 +504,14 @@ _register("idiv", lambda a, b, dtype: np.floor_divide(a, b, dtype=dtype), _idiv_
 
 
 def named(name: str, value: Value) -> Value:
-    """Give a signal its name in traces, vectors and emitted code; arrays pass through."""
+    """Give a signal its name in traces, vectors and emitted code; arrays pass through.
+
+    A signal that has a name already (an input, or what a shift by 0 has left as it was) keeps it,
+    and gets the new one on a node of its own.
+    """
     if isinstance(value, Signal):
+        if value.tracer.has_name(value):
+            value = assume(value, value.interval.lo, value.interval.hi, "another name")
         value.tracer.name(value, name)
     return value
 

@@ -52,6 +52,9 @@ class Signal:
     index: int
     interval: Interval = field(repr=True)
 
+    # An array must not take a Signal for one of its elements.
+    __array_ufunc__ = None
+
     # ``ops`` imports this module, so the operators look it up when used.
     def __add__(self, other: Any) -> Any:
         return _ops().add(self, other)
@@ -81,6 +84,8 @@ class Tracer:
 
     def __init__(self, program_name: str, inputs: Sequence[tuple[str, Interval]]) -> None:
         self._program_name = program_name
+        for name, interval in inputs:
+            check_width(interval, f"{program_name}.{name}")
         self._inputs = tuple(name for name, _ in inputs)
         self._nodes = [Node("input", (), {}, interval, name) for name, interval in inputs]
         self._constants: dict[int, int] = {}
@@ -114,6 +119,9 @@ class Tracer:
         check_width(interval, f"{self._program_name}.{op}")
         self._nodes.append(Node(op, tuple(s.index for s in args), dict(attrs), interval))
         return Signal(self, len(self._nodes) - 1, interval)
+
+    def has_name(self, signal: Signal) -> bool:
+        return self._nodes[signal.index].name is not None
 
     def name(self, signal: Signal, name: str) -> None:
         node = self._nodes[signal.index]
