@@ -133,7 +133,13 @@ def _log2_bits(value: Fraction, bits: int, precision: int, up: bool) -> int:
 
 
 def _exp2_floor(g2: Fraction, frac: int, frac_bits: int, bits: int) -> int:
-    """floor(2**bits * sqrt(g2 * 4**t)), t = frac / 2**F: a product of repeated roots of two."""
+    """floor(2**bits * sqrt(g2 * 4**t)), t = frac / 2**F: a product of repeated roots of two.
+
+    Where 4**t is a whole number the value may be one too, and no two bounds would ever agree.
+    """
+    if 2 * frac % (1 << frac_bits) == 0:
+        power = 2 * frac >> frac_bits
+        return math.isqrt((g2.numerator << (2 * bits + power)) // g2.denominator)
     precision = bits + 32
     while True:
         low, high = _exp2_ends(frac, frac_bits, precision)
