@@ -10,12 +10,14 @@ import pytest
 from norm_specs import BASE, VARIANTS, build, rows
 
 from approxnorm import RMSNorm, RMSNormSpec
+from approxnorm.methods.function import RSQRT_METHODS
 from approxnorm.metrics import bound
 from approxnorm.metrics.bounds import is_exact_sum
 from approxnorm.metrics.chain import adds_one
 from approxnorm.metrics.stage_error import least_operand
 from approxnorm.metrics.upward import ceil_to, exp2_up, measured_up, sqrt_down, sqrt_up
 
+EXACT = dict(rsqrt=dict(method="exact"), normalize=dict(method="multiply", constant="multiplier"))
 BITS = 60  # fraction bits, in LSBs, of the exact values that outputs are held against
 
 
@@ -112,6 +114,24 @@ def test_the_bound_holds_for_random_specs(seed):
     limit = bound(model).lsb
     assert limit is not None
     assert exact_error(model, rows(model, 120, seed)) <= limit
+
+
+# The yardstick has no stage, and a ROM needs its file.
+@pytest.mark.parametrize("method", sorted(set(RSQRT_METHODS.names()) - {"exact", "file"}))
+def test_the_bound_holds_for_every_rsqrt_method(method):
+    changes = dict(
+        rsqrt=dict(method=method), normalize=dict(method="multiply", constant="multiplier")
+    )
+    model = RMSNorm(RMSNormSpec(**BASE | changes), np.linspace(-4, 3.9, 12))
+    limit = bound(model).lsb
+    assert limit is not None
+    assert limit / 4 < exact_error(model, rows(model, 150)) <= limit
+
+
+def test_the_exact_yardstick_is_bounded_by_its_rounding():
+    model = RMSNorm(RMSNormSpec(**BASE | EXACT), np.full(12, 1.5))
+    limit = bound(model)
+    assert limit.lsb == Fraction(1, 2) and list(limit.parts) == ["output_rounding"]
 
 
 def test_the_bound_is_close_to_the_worst_that_happens():

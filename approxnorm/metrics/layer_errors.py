@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from approxnorm.backends.numpy_backend import BLOCK_ELEMENTS
 from approxnorm.errors import ApproxNormError
 from approxnorm.metrics.chain import CAUSES, adds_one, steps, traced_run
 from approxnorm.metrics.counts import (
@@ -21,6 +20,10 @@ from approxnorm.metrics.histogram import Histogram
 from approxnorm.metrics.meter import ErrorMeter
 from approxnorm.model import RMSNorm, Trace
 from approxnorm.reference import Order, rmsnorm_float64, rmsnorm_fp32
+
+BLOCK_ELEMENTS = (
+    1 << 17
+)  # a block's signals and float64 values, some 30 arrays, stay near the cache
 
 
 class LayerErrors:
