@@ -99,16 +99,12 @@ def _observe(blocks: Blocks, gamma: np.ndarray, spec: RMSNormSpec) -> _Seen:
         if not len(rows):
             continue
         peak = np.maximum(peak, np.abs(rows).max(axis=0))
-        exact = rmsnorm_float64(rows, gamma + (_is_gemma(spec)), spec.eps)
+        exact = rmsnorm_float64(rows, gamma + spec.normalize.adds_one, spec.eps)
         y_peak = max(y_peak, float(np.abs(exact).max()))
         sample.add(rows)
     if sample.seen == 0:
         raise ApproxNormError("there are no rows to calibrate on; give at least one")
     return _Seen(peak, y_peak, sample.rows())
-
-
-def _is_gemma(spec: RMSNormSpec) -> bool:
-    return getattr(spec.normalize, "order", "") == "gemma"
 
 
 class _Sample:
@@ -218,7 +214,7 @@ def _calibrate_gamma(spec: RMSNormSpec, gamma: np.ndarray, notes: list[str]) -> 
     if spec.gamma.scale is not None:
         return spec
     peak = float(np.abs(gamma).max())
-    if getattr(spec.normalize, "constant", "") != "gamma":
+    if spec.normalize.constant != "gamma":
         return _calibrate_format(spec, "gamma", peak, notes)
     form = spec.gamma.model_copy(update={"calibrate": "pow2"})
     guess = assemble(spec.replace(gamma=form.with_scale(1.0)))

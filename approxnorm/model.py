@@ -159,7 +159,8 @@ class RMSNorm:
         if self._channel_shifts is not None:
             channels["channel_shift"] = self._channel_shifts
         traced = backend.run_traced({"x": rows, **channels})
-        weight = [int(g) - assembly.context.gamma.zero_point for g in self.gamma]
+        offset = self.spec.normalize.weight_offset(assembly.context)
+        weight = [int(g) - assembly.context.gamma.zero_point + offset for g in self.gamma]
         y = np.empty(rows.shape, np.int64)
         for i in range(len(rows)):
             shift = 0 if assembly.row.row_shift is None else int(traced["row_shift"][i])

@@ -78,6 +78,15 @@ class Normalize(Method):
         """The square of what real gamma is multiplied by before it becomes codes."""
         return Fraction(1)
 
+    @property
+    def adds_one(self) -> bool:
+        """Whether the weight is 1 + gamma, as in Gemma."""
+        return False
+
+    def weight_offset(self, context: Context) -> int:
+        """What is added to gamma's codes, less their zero point: 1 / scale for 1 + gamma."""
+        return 0
+
     def root(self, trace: Mapping[str, np.ndarray], context: Context) -> np.ndarray:
         """What a traced run used for 1/sqrt(operand + eps), float64 (rows,); 0 for zero rows.
 

@@ -18,7 +18,6 @@ from approxnorm.methods.normalize.log_domain import LogDomain
 from approxnorm.methods.normalize.multiply import Multiply
 from approxnorm.methods.statistic.full import Full, Prefix, Strided
 from approxnorm.metrics import stage_error
-from approxnorm.metrics.chain import adds_one
 from approxnorm.metrics.counts import lowest_code
 from approxnorm.metrics.upward import ceil_to, exp2_up, sqrt_down, sqrt_up
 from approxnorm.model import RMSNorm
@@ -127,7 +126,7 @@ class _Worst:
     def weight(self) -> int:
         """max |w| over the channels."""
         form = self.model.assembly.context.gamma
-        one = int(1 / form.scale) if adds_one(self.model.spec.normalize) else 0
+        one = self.model.spec.normalize.weight_offset(self.model.assembly.context)
         return max(abs(int(g) - form.zero_point + one) for g in self.model.gamma)
 
     @cached_property

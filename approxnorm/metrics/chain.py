@@ -49,11 +49,6 @@ def traced_run(model: RMSNorm, codes: np.ndarray) -> tuple[np.ndarray, Trace]:
     return y, NumpyBackend(front).run_traced(inputs) | {"y": y}
 
 
-def adds_one(normalize: Normalize) -> bool:
-    """Whether the weight is 1 + gamma, as in Gemma."""
-    return getattr(normalize, "order", None) == "gemma"
-
-
 def steps(
     model: RMSNorm,
     trace: Trace,
@@ -81,7 +76,7 @@ def steps(
         used = normalize.root(trace, context) / root_float(context.operand_squared_unit)
         measured = used[:, None]
         yield "rsqrt", aligned * measured * weight
-    quantised = model.gamma_real() + adds_one(normalize)
+    quantised = model.gamma_real() + normalize.adds_one
     yield "gamma", aligned * measured * quantised
     if not _is_fused(normalize) and model.assembly.datapath is not None:
         rounding = final_rounding(model.assembly.datapath)

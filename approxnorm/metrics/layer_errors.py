@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from approxnorm.errors import ApproxNormError
-from approxnorm.metrics.chain import CAUSES, adds_one, steps, traced_run
+from approxnorm.metrics.chain import CAUSES, steps, traced_run
 from approxnorm.metrics.counts import (
     CodeCounts,
     at_limits,
@@ -57,7 +57,7 @@ class LayerErrors:
         self._lsb = float(form.scale)
         ends = (lowest_code(form) - form.zero_point, form.hi - form.zero_point)
         self._range = (ends[0] * self._lsb, ends[1] * self._lsb)
-        self._one = adds_one(model.spec.normalize)
+        self._one = model.spec.normalize.adds_one
         self._fed: str | None = None
         self._rows = 0
         self._exact, self._fp32 = ErrorMeter(self._lsb), ErrorMeter(self._lsb)

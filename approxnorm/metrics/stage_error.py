@@ -38,12 +38,12 @@ def factor_error(normalize: Multiply, context: Context) -> Fraction:
     The argument's truncation, the table, its rounding and the constant's are all in it.
     """
     f, bare = context.rsqrt.f, replace(context, eps_code=0, guard=0)
-    constant, _ = split_gain(normalize._gain(context) / normalize.gamma_gain_squared(context))
+    constant, _ = split_gain(normalize.gain(context) / normalize.gamma_gain_squared(context))
     reference = Target(RSQRT.name, constant).reference(f)
     fraction = np.arange(1 << f, dtype=np.int64) + (1 << f)
     worst = 0.0
     for lead in (f, f + 1):
-        mantissa, _ = normalize._scale(bare, fraction << (lead - f))
+        mantissa, _ = normalize.scale_row(bare, fraction << (lead - f))
         exact = reference[lead & 1]
         worst = max(worst, _worst_in_cells(mantissa, context.rsqrt.o, exact, relative=True))
     return measured_up(worst)
@@ -68,7 +68,7 @@ def log_x_error(normalize: LogDomain) -> Fraction:
     """Max absolute error of log_x against log2|x|, x not 0."""
     bits = normalize.log_index_bits or normalize.log_bits
     magnitude = np.arange(1 << bits, dtype=np.int64) + (1 << bits)
-    code = normalize._log_of(magnitude) - (bits << normalize.log_bits)
+    code = normalize.log_of(magnitude) - (bits << normalize.log_bits)
     exact = _LOG2.reference(bits)[0]
     return measured_up(_worst_in_cells(code, normalize.log_bits, exact, relative=False))
 
@@ -76,10 +76,10 @@ def log_x_error(normalize: LogDomain) -> Fraction:
 def antilog_error(normalize: LogDomain, context: Context) -> Fraction:
     """Max relative error of the antilogarithm of a code; its argument is exact."""
     bits = normalize.log_bits
-    mantissa, shift = normalize._antilog(np.arange(1 << bits, dtype=np.int64), context)
+    mantissa, shift = normalize.antilog(np.arange(1 << bits, dtype=np.int64), context)
     gain, p = Fraction(1), 0
     if normalize.constant == "table":
-        gain, p = split_gain(normalize._gain(context))
+        gain, p = split_gain(normalize.gain(context))
     out_bits = int(np.max(shift)) + p  # one shift for all, as they are of one octave
     exact = Target("exp2", gain).reference(bits)[0, :-1]
     return measured_up(float(np.abs(cell_errors(mantissa, out_bits, exact, True)).max()))

@@ -13,7 +13,7 @@ import numpy as np
 from approxnorm.calibrate import Calibration, calibrate
 from approxnorm.errors import ApproxNormError
 from approxnorm.inputs import Layer, open_activations
-from approxnorm.metrics import LayerErrors
+from approxnorm.metrics import LayerErrors, bound
 from approxnorm.model import RMSNorm
 from approxnorm.report import write_report
 from approxnorm.run.folders import folder_names, staged_folder
@@ -106,6 +106,7 @@ def _run_layer(
         "digest": model.digest,
         "calibration": calibration.notes,
         **errors.result(),
+        "bound": bound(model).to_dict(),
         "signals": signal_list(model),
         "hardware": hardware_summary(model),
         "spec": model.spec.to_dict(),

@@ -96,13 +96,13 @@ class LogDomain(Normalize):
             "gamma_zero": np.array([g == 0 for g in real], np.int64),
         }
 
-    def _gain(self, context: Context) -> Fraction:
+    def gain(self, context: Context) -> Fraction:
         """K**2; gamma's codes count in units of its scale."""
         return context.gain_squared(gamma_scale=context.gamma.scale, out_scale=context.y.scale)
 
     def _gamma_log(self, magnitude: int, context: Context) -> int:
         """round(2**log_bits * log2(magnitude * constant folded into gamma)), exact."""
-        gain = self._gain(context) if self.constant == "gamma" else Fraction(1)
+        gain = self.gain(context) if self.constant == "gamma" else Fraction(1)
         return self._rounded_log(magnitude * magnitude * gain)
 
     def _rounded_log(self, squared: Fraction) -> int:
@@ -152,20 +152,20 @@ class LogDomain(Normalize):
         row_zero: Any,
     ) -> Any:
         magnitude = ops.named("abs_x", ops.absolute(x))
-        log_x = ops.named("log_x", self._log_of(magnitude))
+        log_x = ops.named("log_x", self.log_of(magnitude))
         total = log_x - log_root + gamma_log
         if self.constant == "multiplier":
-            constant = self._rounded_log(self._gain(context))
+            constant = self._rounded_log(self.gain(context))
             total = total + ops.parameter("log_constant", constant, x)
         total = ops.named("log_y", total)
-        mantissa, shift = self._antilog(total, context)
+        mantissa, shift = self.antilog(total, context)
         zero = ops.maximum(ops.maximum(ops.equal(magnitude, 0), gamma_zero), row_zero)
         mantissa = ops.named("antilog", ops.select(zero, 0, mantissa))
         negative = ops.sub(1, ops.equal(ops.less(x, 0), gamma_negative))
         signed = ops.named("signed", ops.select(negative, ops.neg(mantissa), mantissa))
         return ops.named("y", shift_and_limit(signed, ops.named("shift", shift), context.y))
 
-    def _log_of(self, magnitude: Any) -> Any:
+    def log_of(self, magnitude: Any) -> Any:
         """log2 of an integer >= 1 with log_bits (of 0 as of 1)."""
         position = ops.shift_left(ops.leading_one(magnitude), self.log_bits)
         assert self.log_index_bits is not None
@@ -177,7 +177,7 @@ class LogDomain(Normalize):
         table = Direct(index_bits=self.log_index_bits, bits=self.log_bits).resolved()
         return position + table.build(Target("log2"))(0, index)
 
-    def _antilog(self, log_y: Any, context: Context) -> tuple[Any, Any]:
+    def antilog(self, log_y: Any, context: Context) -> tuple[Any, Any]:
         """2**(log_y / 2**log_bits) as mantissa / 2**shift, mantissa in [1, 2) before a constant."""
         assert self.antilog_index_bits is not None and self.antilog_bits is not None
         integer = ops.shift_floor(log_y, self.log_bits)
@@ -186,7 +186,7 @@ class LogDomain(Normalize):
             one = 1 << self.log_bits
             return frac + one, ops.sub(self.log_bits, integer)
         c_squared, p = (
-            split_gain(self._gain(context)) if self.constant == "table" else (Fraction(1), 0)
+            split_gain(self.gain(context)) if self.constant == "table" else (Fraction(1), 0)
         )
         # With every fraction bit in the address the argument is exact, and so is the entry;
         # with fewer, an entry serves a cell.

@@ -67,27 +67,28 @@ class Multiply(Normalize):
             return self.model_copy(update={"constant_bits": min(rsqrt.o + 2, 24)})
         return self
 
-    def _gain(self, context: Context) -> Fraction:
+    def gain(self, context: Context) -> Fraction:
+        """K**2 of the row's factor: to y's scale, or to the intermediate's."""
         if self.intermediate is None:
             return context.gain_squared(gamma_scale=context.gamma.scale, out_scale=context.y.scale)
         middle = self.intermediate.to_format("normalize.intermediate")
         return context.gain_squared(gamma_scale=Fraction(1), out_scale=middle.scale)
 
     def gamma_gain_squared(self, context: Context) -> Fraction:
-        return split_gain(self._gain(context))[0] if self.constant == "gamma" else Fraction(1)
+        return split_gain(self.gain(context))[0] if self.constant == "gamma" else Fraction(1)
 
     def channels(self, gamma: np.ndarray, context: Context) -> Mapping[str, np.ndarray]:
         return {"gamma": gamma}
 
     def root(self, trace: Mapping[str, np.ndarray], context: Context) -> np.ndarray:
-        gain = self._gain(context) / self.gamma_gain_squared(context)
+        gain = self.gain(context) / self.gamma_gain_squared(context)
         factor = np.ldexp(trace["mantissa"].astype(np.float64), -trace["shift"].astype(np.int32))
         return factor / root_float(gain)
 
     def declare(self, b: DatapathBuilder, row: Row, context: Context) -> Port:
         gamma = b.input("gamma", "channel", context.gamma.lo, context.gamma.hi)
         mantissa, shift = b.row(
-            "scale", lambda *signals: self._scale(context, *signals), *row_inputs(row)
+            "scale", lambda *signals: self.scale_row(context, *signals), *row_inputs(row)
         )
         finish = self._fused if self.intermediate is None else self._cast_first
         port: Port = b.element(
@@ -100,10 +101,10 @@ class Multiply(Normalize):
         )
         return port
 
-    def _scale(self, context: Context, operand: Any, row_shift: Any = None) -> tuple[Any, Any]:
+    def scale_row(self, context: Context, operand: Any, row_shift: Any = None) -> tuple[Any, Any]:
         """The row's factor: mantissa / 2**shift, 0 for a row without any energy."""
         reduced = range_reduce(operand, row_shift, context)
-        c_squared, p = split_gain(self._gain(context))
+        c_squared, p = split_gain(self.gain(context))
         stage = context.rsqrt.build(
             gain_target(c_squared if self.constant == "table" else Fraction(1))
         )
@@ -117,17 +118,24 @@ class Multiply(Normalize):
         shift = reduced.half + (context.rsqrt.o - p - context.guard // 2)
         return ops.named("mantissa", mantissa), ops.named("shift", shift)
 
-    def _weight(self, gamma: Any, context: Context) -> Any:
-        weight = gamma - context.gamma.zero_point if context.gamma.zero_point else gamma
-        if self.order != "gemma":
-            return weight
+    @property
+    def adds_one(self) -> bool:
+        return self.order == "gemma"
+
+    def weight_offset(self, context: Context) -> int:
+        if not self.adds_one:
+            return 0
         one = 1 / context.gamma.scale
         if one.denominator != 1:
             raise ApproxNormError(
                 f'gamma has scale {float(context.gamma.scale)}; order "gemma" adds 1 to it;'
                 " allowed: a scale of 2**-n"
             )
-        return weight + one.numerator
+        return one.numerator
+
+    def _weight(self, gamma: Any, context: Context) -> Any:
+        offset = self.weight_offset(context) - context.gamma.zero_point
+        return gamma + offset if offset else gamma
 
     def _fused(self, context: Context, x: Any, gamma: Any, mantissa: Any, shift: Any) -> Any:
         weighted = ops.named("weighted", x * self._weight(gamma, context))
