@@ -13,7 +13,6 @@ from approxnorm import RMSNorm, RMSNormSpec
 from approxnorm.methods.function import RSQRT_METHODS
 from approxnorm.metrics import bound
 from approxnorm.metrics.bounds import is_exact_sum
-from approxnorm.metrics.chain import adds_one
 from approxnorm.metrics.stage_error import least_operand
 from approxnorm.metrics.upward import ceil_to, exp2_up, measured_up, sqrt_down, sqrt_up
 
@@ -45,7 +44,7 @@ def exact_error(model: RMSNorm, codes: np.ndarray) -> Fraction:
 def gamma_in_lsbs(model: RMSNorm) -> list[Fraction]:
     """Each channel's weight squared away from its constant: signed, in LSBs of y per unit."""
     context, normalize = model.assembly.context, model.spec.normalize
-    one = 1 if adds_one(normalize) else 0
+    one = int(normalize.adds_one)
     form = context.gamma
     return [(form.scale * (int(g) - form.zero_point) + one) / context.y.scale for g in model.gamma]
 

@@ -12,7 +12,7 @@ from norm_specs import BASE, VARIANTS, build, rows
 
 from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec
 from approxnorm.metrics import ERROR_KEYS, ErrorMeter, LayerErrors, bound
-from approxnorm.metrics.chain import CAUSES, adds_one, final_rounding, steps, traced_run
+from approxnorm.metrics.chain import CAUSES, final_rounding, steps, traced_run
 from approxnorm.metrics.histogram import BINS, Histogram
 from approxnorm.reference import rmsnorm_float64, rmsnorm_fp32
 
@@ -100,7 +100,7 @@ def test_the_causes_add_up_to_the_whole_error(variant):
     model = build(variant)
     x = real_rows(model)
     codes = model.quantize(x)
-    weight = model.gamma_real() + 0.01 + adds_one(model.spec.normalize)
+    weight = model.gamma_real() + 0.01 + model.spec.normalize.adds_one
     y, trace = traced_run(model, codes)
     for source in (x, None):
         names, values = zip(*steps(model, trace, weight, 1e-3, source, codes), strict=True)
@@ -147,7 +147,7 @@ def test_the_error_against_exact_keeps_the_proven_bound(variant):
     exact = np.clip(
         rmsnorm_float64(
             model.dequantize_x(codes),
-            model.gamma_real() + adds_one(model.spec.normalize),
+            model.gamma_real() + model.spec.normalize.adds_one,
             model.spec.eps,
         ),
         *model.dequantize(np.array(output_range(model))),
