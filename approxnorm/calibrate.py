@@ -15,6 +15,7 @@ The rules, each of which ``Calibration.notes`` states with its numbers:
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -28,7 +29,7 @@ from approxnorm.formats import Format
 from approxnorm.methods.format_field import FormatSpec
 from approxnorm.methods.statistics import calibrate_statistic
 from approxnorm.reference import rmsnorm_float64
-from approxnorm.rmsnorm import align_datapath, assemble
+from approxnorm.rmsnorm import EpsWarning, align_datapath, assemble
 from approxnorm.spec.rmsnorm_spec import RMSNormSpec
 
 MAX_SAMPLE_ROWS = 1024  # rows kept for the statistic's calibration
@@ -217,7 +218,9 @@ def _calibrate_gamma(spec: RMSNormSpec, gamma: np.ndarray, notes: list[str]) -> 
     if spec.normalize.constant != "gamma":
         return _calibrate_format(spec, "gamma", peak, notes)
     form = spec.gamma.model_copy(update={"calibrate": "pow2"})
-    guess = assemble(spec.replace(gamma=form.with_scale(1.0)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EpsWarning)  # the calibrated spec warns when it is built
+        guess = assemble(spec.replace(gamma=form.with_scale(1.0)))
     gain: Fraction = guess.spec.normalize.gamma_gain_squared(guess.context)
     return _calibrate_format(
         spec.replace(gamma=form), "gamma", peak * math.sqrt(float(gain)), notes

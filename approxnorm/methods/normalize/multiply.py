@@ -58,6 +58,7 @@ class Multiply(Normalize):
         if self.intermediate is not None:
             self.intermediate.require_modes("normalize.intermediate")
             self.intermediate.to_format("normalize.intermediate")
+            self._check_intermediate(self.intermediate.zero_point, rsqrt)
         if self.order == "gemma" and self.constant == "gamma":
             raise ApproxNormError(
                 'normalize.constant is "gamma"; with order "gemma" the weight is 1 + gamma;'
@@ -66,6 +67,18 @@ class Multiply(Normalize):
         if self.constant == "multiplier" and self.constant_bits is None:
             return self.model_copy(update={"constant_bits": min(rsqrt.o + 2, 24)})
         return self
+
+    def _check_intermediate(self, zero_point: int, rsqrt: FunctionMethod) -> None:
+        if zero_point:
+            raise ApproxNormError(
+                f"normalize.intermediate.zero_point is {zero_point}; allowed: 0, as the"
+                " intermediate is multiplied"
+            )
+        if rsqrt.method == "exact":
+            raise ApproxNormError(
+                f'normalize.order is "{self.order}"; with rsqrt.method "exact", which rounds once,'
+                ' allowed: "fused" or "gemma"'
+            )
 
     def gain(self, context: Context) -> Fraction:
         """K**2 of the row's factor: to y's scale, or to the intermediate's."""

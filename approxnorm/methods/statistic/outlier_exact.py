@@ -77,8 +77,12 @@ class OutlierExact(LowBitStatistic):
     def _top(self, b: DatapathBuilder, magnitude: Port, step: tuple[Port, ...]) -> Port:
         largest = b.top("largest", magnitude, min(self.top, b.dim))
         square = b.element("square_stage", self._low_square, magnitude, *step)
-        low_sum = self.accumulate(b, b.sum("sum", square))
-        port: Port = b.row("operand_stage", self._correct, low_sum, *largest, *step)
+        exact = b.sum("sum", square)
+        low_sum = self.accumulate(b, exact)
+        narrowed = low_sum is not exact
+        port: Port = b.row(
+            "operand_stage", lambda *s: self._correct(narrowed, *s), low_sum, *largest, *step
+        )
         return port
 
     def _low_square(self, magnitude: Any, step: Any = None) -> Any:
@@ -87,8 +91,11 @@ class OutlierExact(LowBitStatistic):
         code = ops.named("low_code", code)
         return ops.named("square", code * code)
 
-    def _correct(self, low_sum: Any, *rest: Any) -> Any:
-        """Replace the low-bit squares of the largest magnitudes by true ones."""
+    def _correct(self, narrowed: bool, low_sum: Any, *rest: Any) -> Any:
+        """Replace the low-bit squares of the largest magnitudes by true ones.
+
+        A sum that was narrowed may have lost them: what would fall below 0 is then 0.
+        """
         largest, step = (
             (rest, self.step_exponent) if self.step == "static" else (rest[:-1], rest[-1])
         )
@@ -98,6 +105,8 @@ class OutlierExact(LowBitStatistic):
             code = low_bit_code(magnitude, step, self.bits, self.rounding)
             low = ops.round_shift(code * code, doubled, Rounding.TRN)
             total = total + (magnitude * magnitude - low)
+        if narrowed:
+            return ops.named("exact_sum", ops.maximum(total, 0))
         positive = ops.assume(
             total, 0, 1 << 62, "the largest elements' low-bit squares are part of the sum"
         )
