@@ -218,6 +218,7 @@ def test_report_has_every_part(plain: Page) -> None:
         "3 per element, 2 per row.",
         "y: as given",
         "at most 1.913 LSB",
+        "is not in the bound",
     ]:
         assert text in plain.text
     assert '"segments": 8' in plain.text
