@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +13,7 @@ from approxnorm.formats import Format, Overflow, Rounding
 from approxnorm.methods.normalizers import Context, Row
 from approxnorm.program import WidthError, ops
 from approxnorm.program.datapath import Datapath, DatapathBuilder, Port
+from approxnorm.program.interval import MAX_SIGNAL_BITS
 from approxnorm.spec.rmsnorm_spec import RMSNormSpec, digest
 
 EPS_BITS = 8  # significant bits of eps that the derived guard keeps
@@ -100,7 +102,7 @@ def _assemble(spec: RMSNormSpec) -> Assembly:
     context = Context(
         rsqrt=rsqrt,
         operand_squared_unit=unit,
-        eps_code=round(eps * (1 << guard)),
+        eps_code=_eps_code(spec, eps, guard),
         guard=guard,
         gamma=spec.gamma.to_format("gamma"),
         y=spec.y.to_format("y"),
@@ -165,18 +167,38 @@ def _guard(eps: Fraction, frac_bits: int) -> int:
     return guard
 
 
+def _eps_code(spec: RMSNormSpec, eps: Fraction, guard: int) -> int:
+    """eps in units of the statistic with its guard bits, rounded half to even."""
+    code = round(eps * (1 << guard))
+    if code.bit_length() >= MAX_SIGNAL_BITS:
+        raise ApproxNormError(
+            f"eps is {spec.eps}, a number of {code.bit_length()} bits in units of the statistic;"
+            f" allowed: {MAX_SIGNAL_BITS - 1}; lower eps or eps_guard, or give x a coarser scale"
+        )
+    return code
+
+
 def _warn_if_lost(spec: RMSNormSpec, context: Context, unit: Fraction) -> None:
     if spec.eps == 0 or context.eps_code:
         return
     # The half rounds to even, that is to 0; the least eps that counts is just above it.
     scale = spec.x.to_format("x").scale
-    least = scale**2 * unit / (1 << (context.guard + 1))
+    half = scale**2 * unit / (1 << (context.guard + 1))
     warnings.warn(
         f"eps is {spec.eps}, below one unit of the statistic, and has no effect; eps counts from"
-        f" {float(least):.3g} up (or give x a finer scale, or raise eps_guard)",
+        f" {_just_above(half)} up (or give x a finer scale, or raise eps_guard)",
         EpsWarning,
         stacklevel=4,
     )
+
+
+def _just_above(value: Fraction) -> str:
+    """The next decimal of 3 digits above a number."""
+    with localcontext(prec=3, rounding=ROUND_CEILING):
+        above = Decimal(value.numerator) / Decimal(value.denominator)
+        if Fraction(above) == value:
+            above = above.next_plus()
+    return f"{float(above):g}"
 
 
 def _advice(what: str, spec: RMSNormSpec) -> str:
