@@ -261,7 +261,6 @@ _register(
     "bits",
     _bits_evaluate,
     _bits_interval,
-    head_room=1,
 )
 
 
