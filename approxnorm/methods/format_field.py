@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, model_serializer, model_validator
+from pydantic import Field, field_validator, model_serializer, model_validator
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.formats import Format, Overflow, Rounding, float32_fraction, parse_fixed
@@ -43,6 +43,12 @@ class FormatSpec(Fields):
             "rounding": form.rounding if named > 1 else None,
             "overflow": form.overflow if named > 2 else None,
         }
+
+    @field_validator("scale")
+    @classmethod
+    def _float32(cls, scale: float | None) -> float | None:
+        """The float32 that is meant, so that a scale is the same however it was written."""
+        return None if scale is None else float(float32_fraction(scale))
 
     @model_validator(mode="after")
     def _possible(self) -> FormatSpec:
