@@ -73,9 +73,9 @@ class Statistic(Method):
         """The methods that calibration tries, given the bits of the largest magnitude seen."""
         return [self]
 
-    def admissible(self, observed: Observed) -> bool:
-        """Whether calibration may choose this candidate, given what it does on the data."""
-        return True
+    def objection(self, observed: Observed) -> str:
+        """Why calibration may not choose this candidate, given what it does on data; or ""."""
+        return ""
 
     def missing(self) -> list[str]:
         """Fields that only calibration can fill."""
@@ -157,13 +157,16 @@ def calibrate_statistic(statistic: Statistic, codes: np.ndarray, interval: Inter
         _trial(candidate, codes, interval, truth)
         for candidate in statistic.candidates(magnitude_bits)
     ]
-    return min(trials, key=lambda t: t[:2])[2]
+    _, _, best, objection = min(trials, key=lambda t: t[:2])
+    if objection and len(trials) > 1:
+        raise ApproxNormError(objection)
+    return best
 
 
 def _trial(
     candidate: Statistic, codes: np.ndarray, interval: Interval, truth: np.ndarray
-) -> tuple[bool, float, Statistic]:
-    """(not admissible, error, the candidate with its bias): the least is the best."""
+) -> tuple[bool, float, Statistic, str]:
+    """(whether there is an objection, error, candidate with its bias, objection): least is best."""
     observed = observe(candidate.model_copy(update={"bias": 1.0}), codes, interval)
     ratio = np.sqrt(observed.mean_square / truth)
     if candidate.bias == "calibrate":
@@ -171,7 +174,8 @@ def _trial(
         candidate = candidate.model_copy(update={"bias": bias})
     gain = float(candidate.bias_fraction) ** 0.5
     error = float(np.mean((ratio * gain - 1.0) ** 2)) if len(ratio) else 0.0
-    return not candidate.admissible(observed), error, candidate
+    objection = candidate.objection(observed)
+    return bool(objection), error, candidate, objection
 
 
 def _best_gain(ratio: np.ndarray) -> float:

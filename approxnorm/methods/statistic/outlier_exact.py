@@ -33,12 +33,17 @@ class OutlierExact(LowBitStatistic):
 
     summary: ClassVar[str] = "few-bit squares, outliers squared exactly"
 
-    def admissible(self, observed: Observed) -> bool:
+    def objection(self, observed: Observed) -> str:
         if self.outliers == "top" or not observed.mean_square.size:
-            return True
+            return ""
         share = np.count_nonzero(observed.signals["outlier"]) / observed.signals["outlier"].size
         limit = 0.4 / (1 << self.bits) if self.max_outliers is None else self.max_outliers
-        return bool(share <= limit)
+        if share <= limit:
+            return ""
+        return (
+            f"statistic.max_outliers is {limit}; no step squares so few of this data exactly (the"
+            f" best: {share:.3g}); allowed: that or more, or other statistic.bits"
+        )
 
     def declare(self, b: DatapathBuilder, x: Port) -> Declared:
         magnitude = self.magnitude(b, x)
