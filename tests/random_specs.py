@@ -10,8 +10,7 @@ from approxnorm.methods.function import RSQRT_METHODS
 
 Fields = dict[str, Any]
 
-# Methods whose fields have no use without others, or that this module cannot fill.
-_NOT_DRAWN = {"exact", "file"}
+_NOT_DRAWN = {"exact"}  # it has no datapath
 
 _STATISTICS = (
     *("full", "prefix", "strided", "low_bit", "outlier_exact"),
@@ -34,6 +33,10 @@ _RSQRT: dict[str, list[Fields]] = {
         {"index_bits": 5, "frac_bits": 7, "log_bits": 6},
     ],
     "power_of_two": [{}, {"out_bits": 4, "frac_bits": 3}],
+    "file": [
+        {"index_bits": 1, "bits": 7, "width": 8, "entries": [121, 99, 255, 0]},
+        {"index_bits": 0, "bits": 5, "width": 7, "signed": True, "entries": [31, -20]},
+    ],
 }
 
 

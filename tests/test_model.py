@@ -124,7 +124,7 @@ def test_the_random_specs_reach_everything() -> None:
     """A method, order, mode or place that no random spec has would go untested unnoticed."""
     drawn = [random_spec(seed) for seed in range(RANDOM_SPECS)]
     rsqrt = {f["rsqrt"]["method"] for f in drawn}
-    assert rsqrt == set(RSQRT_METHODS.names()) - {"exact", "file"}
+    assert rsqrt == set(RSQRT_METHODS.names()) - {"exact"}
     assert {f["statistic"]["method"] for f in drawn} == set(STATISTICS.names())
     normalize = {(f["normalize"]["method"], f["normalize"]["constant"]) for f in drawn}
     assert normalize == {(m, c) for m in ("multiply", "log") for c in _PLACES}
