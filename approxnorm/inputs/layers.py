@@ -29,7 +29,7 @@ class Layer:
     dim: channels, the last axis of x. rows: the product of its leading axes (may be 0).
     gamma: float32 or float64 (dim,), as stored (narrower floats are widened to float32, integers
     to float64); None if the file has none.
-    eps: the stored value, finite and not negative; None if the file has none.
+    eps: the shortest decimal of the stored value, finite and not negative; None if the file has none.
     is_codes: whether x is stored as integers, that is, holds codes and not real values.
     source: the file, as it was given.
     """
@@ -160,7 +160,8 @@ def _gamma(where: str, stored: Stored, dim: int) -> np.ndarray:
 def _eps(where: str, stored: Stored) -> float:
     if stored.shape not in ((), (1,)):
         raise ApproxNormError(f"{where} has eps of shape {stored.shape}; it must be one number")
-    eps = float(stored.whole().reshape(-1)[0])
+    # The shortest decimal of the stored type: a float32 1e-5 was meant as 1e-5, not 9.99999974e-6.
+    eps = float(str(stored.whole().reshape(-1)[0]))
     if eps < 0:
         raise ApproxNormError(f"{where} has eps = {eps}; it must be 0 or positive")
     return eps

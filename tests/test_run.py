@@ -1,0 +1,169 @@
+"""The main job: artefacts of every layer, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec, preset
+from approxnorm.inputs import default_activations, open_activations
+from approxnorm.run import job
+from approxnorm.run.folders import folder_names, staged_folder
+from approxnorm.run.job import Options, calibrated_model, run_job
+from approxnorm.vectors import read_vectors
+
+DIM = 24
+
+# int8 data with an outlier channel: eps is below one unit, which is told and is not the matter here.
+pytestmark = pytest.mark.filterwarnings("ignore::approxnorm.EpsWarning")
+
+
+def activations(path: Path, **extra: Any) -> Path:
+    """Two small layers with an outlier channel, from integers only."""
+    words = np.random.PCG64(5).random_raw(40 * DIM)
+    x = (words % 2001).astype(np.int64).reshape(40, DIM) - 1000
+    x[:, 3] *= 50
+    arrays: dict[str, Any] = {
+        "model.layers.0/norm.x": (x[:20] / 256).astype(np.float32),
+        "model.layers.0/norm.gamma": np.linspace(0.5, 1.5, DIM, dtype=np.float32),
+        "model.layers.0/norm.eps": np.float32(1e-6),
+        "b.x": (x[20:] / 16).astype(np.float32).reshape(2, 10, DIM),
+        "b.gamma": np.linspace(-1, 1, DIM, dtype=np.float32),
+    }
+    np.savez(path, **arrays | extra)
+    return path
+
+
+def run(spec: RMSNormSpec, source: Path, out: Path) -> dict[str, Any]:
+    return run_job(spec, spec_name="test", input_path=source, out=out, options=Options(level=0))
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("run")
+    source = activations(folder / "acts.npz")
+    return source, folder / "out", run(preset("outlier4-16bit"), source, folder / "out")
+
+
+def test_writes_everything(finished: tuple[Path, Path, dict[str, Any]]) -> None:
+    _, out, results = finished
+    assert sorted(p.name for p in out.iterdir()) == [
+        "b",
+        "model.layers.0_norm",
+        "report.html",
+        "report.json",
+    ]
+    assert json.loads((out / "report.json").read_text("utf-8")) == results
+    for layer in results["layers"]:
+        names = sorted(p.name for p in (out / layer["folder"]).iterdir())
+        assert names == ["errors.json", "spec.json", "vectors", "vectors-input"]
+    assert b"<html" in (out / "report.html").read_bytes()
+
+
+def test_resolved_spec_makes_the_same_model(finished: tuple[Path, Path, dict[str, Any]]) -> None:
+    source, out, results = finished
+    for layer, result in zip(open_activations(source), results["layers"], strict=True):
+        data = json.loads((out / result["folder"] / "spec.json").read_text("utf-8"))
+        assert layer.gamma is not None
+        assert RMSNorm(RMSNormSpec(**data), layer.gamma).digest == result["digest"]
+
+
+def test_eps_of_the_file_wins(finished: tuple[Path, Path, dict[str, Any]]) -> None:
+    assert [layer["eps"] for layer in finished[2]["layers"]] == [1e-6, 1e-5]
+
+
+def test_vectors_are_the_models(finished: tuple[Path, Path, dict[str, Any]]) -> None:
+    source, out, results = finished
+    spec = preset("outlier4-16bit")
+    for layer, result in zip(open_activations(source), results["layers"], strict=True):
+        model, _ = calibrated_model(spec, layer)
+        for kind in ("vectors", "vectors-input"):
+            found = read_vectors(out / result["folder"] / kind)
+            assert found.digest == model.digest
+            assert np.array_equal(model(found.array("x")), found.array("y"))
+        own = np.concatenate(list(layer.blocks()))[: job.MAX_VECTOR_ROWS]
+        assert np.array_equal(found.array("x"), model.quantize(own))
+
+
+def test_same_input_same_bytes(finished: tuple[Path, Path, dict[str, Any]], tmp_path: Path) -> None:
+    source, out, _ = finished
+    run(preset("outlier4-16bit"), source, tmp_path / "again")
+    files = sorted(p.relative_to(out) for p in out.rglob("*") if p.is_file())
+    again = sorted(
+        p.relative_to(tmp_path / "again") for p in (tmp_path / "again").rglob("*") if p.is_file()
+    )
+    assert files == again
+    for name in files:
+        assert (out / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+
+
+def test_replaces_a_former_result(tmp_path: Path) -> None:
+    source, out = activations(tmp_path / "acts.npz"), tmp_path / "out"
+    run(preset("int8-linear"), source, out)
+    first = json.loads((out / "report.json").read_text("utf-8"))
+    run(preset("int16-accurate"), source, out)
+    second = json.loads((out / "report.json").read_text("utf-8"))
+    assert first["layers"][0]["digest"] != second["layers"][0]["digest"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["acts.npz", "out"]
+
+
+def test_leaves_other_folders_alone(tmp_path: Path) -> None:
+    source, out = activations(tmp_path / "acts.npz"), tmp_path / "mine"
+    out.mkdir()
+    (out / "thesis.txt").write_text("precious", "utf-8")
+    with pytest.raises(ApproxNormError, match="not empty"):
+        run(preset("int8-linear"), source, out)
+    assert (out / "thesis.txt").read_text("utf-8") == "precious"
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        ({"b.x": np.full((2, DIM), np.nan, np.float32)}, ["layer b", "row 0"]),
+        ({"b.gamma": np.ones(DIM + 1, np.float32)}, ["b", "gamma", str(DIM + 1), str(DIM)]),
+        ({"b.x": np.ones((2, DIM), np.int16)}, ["b", "integer codes"]),
+        ({"b.x": np.ones((0, DIM), np.float32)}, ["b", "no rows"]),
+    ],
+    ids=["nan", "gamma", "codes", "empty"],
+)
+def test_bad_layer_leaves_nothing(tmp_path: Path, extra: dict[str, Any], words: list[str]) -> None:
+    source = activations(tmp_path / "acts.npz", **extra)
+    with pytest.raises(ApproxNormError) as caught:
+        run(preset("int8-linear"), source, tmp_path / "out")
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["acts.npz"]
+
+
+def test_layer_without_gamma_is_named(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((2, DIM), np.float32))
+    with pytest.raises(ApproxNormError, match="layer x has no gamma"):
+        run(preset("int8-linear"), tmp_path / "x.npy", tmp_path / "out")
+
+
+def test_folder_names_are_safe_and_distinct() -> None:
+    names = ["../../etc/passwd", "a/b", "a_b", "A_B", "..", "", "x" * 300, "x" * 301]
+    folders = folder_names(names)
+    assert len({f.lower() for f in folders}) == len(names)
+    for folder in folders:
+        assert "/" not in folder and folder.strip(".") and len(folder) < 100
+
+
+def test_staged_folder_is_all_or_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(RuntimeError), staged_folder(out, "mark") as stage:
+        (stage / "mark").write_text("half", "utf-8")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_shipped_activations_go_through_the_demo_preset() -> None:
+    spec = preset("outlier4-16bit")
+    for layer in open_activations(default_activations()):
+        model, calibration = calibrated_model(spec, layer)
+        assert any(note.startswith("statistic: step_exponent") for note in calibration.notes)
+        x = np.concatenate(list(layer.blocks()))
+        assert np.count_nonzero(model.quantize(x) == 0) < 0.02 * x.size
