@@ -18,7 +18,7 @@ from approxnorm.vectors import read_vectors
 
 DIM = 24
 
-# int8 data with an outlier channel: eps is below one unit, which is told and is not the matter here.
+# int8 data with an outlier channel: eps is below one unit, which is not the matter here.
 pytestmark = pytest.mark.filterwarnings("ignore::approxnorm.EpsWarning")
 
 
@@ -123,7 +123,7 @@ def test_leaves_other_folders_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("extra", "words"),
     [
-        ({"b.x": np.full((2, DIM), np.nan, np.float32)}, ["layer b", "row 0"]),
+        ({"b.x": np.full((2, DIM), np.nan, np.float32)}, ["'b.x'", "row 0"]),
         ({"b.gamma": np.ones(DIM + 1, np.float32)}, ["b", "gamma", str(DIM + 1), str(DIM)]),
         ({"b.x": np.ones((2, DIM), np.int16)}, ["b", "integer codes"]),
         ({"b.x": np.ones((0, DIM), np.float32)}, ["b", "no rows"]),
