@@ -12,6 +12,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, SerializeAsAny, mod
 
 from approxnorm.errors import ApproxNormError
 
+MAX_SHOWN = 120
+
 
 class Fields(BaseModel):
     """A frozen, strict part of a spec: unknown keys and wrong types are errors."""
@@ -28,11 +30,20 @@ class Fields(BaseModel):
         return data
 
 
+def shown(value: Any) -> str:
+    """What was found, for a message: its repr, cut to a readable length."""
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of thousands of digits, which Python refuses to print
+        text = f"a number of {value.bit_length()} bits" if isinstance(value, int) else "..."
+    return text if len(text) <= MAX_SHOWN else text[: MAX_SHOWN - 3] + "..."
+
+
 def unknown_key(key: str, allowed: list[str]) -> str:
     """The sentence for a misspelt key, with the nearest allowed one."""
     near = difflib.get_close_matches(key, allowed, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    return f"unknown key {key!r}; {hint}allowed: {', '.join(allowed)}"
+    return f"unknown key {shown(key)}; {hint}allowed: {', '.join(allowed)}"
 
 
 class Method(Fields):
@@ -75,7 +86,7 @@ class Registry(Generic[M]):
         self._load()
         if not isinstance(name, str) or name not in self._methods:
             raise ApproxNormError(
-                f"{self.kind}.method is {name!r}; allowed: {', '.join(self.names())}"
+                f"{self.kind}.method is {shown(name)}; allowed: {', '.join(self.names())}"
             )
         return self._methods[name]
 
@@ -85,7 +96,8 @@ class Registry(Generic[M]):
             return data
         if not isinstance(data, dict) or "method" not in data:
             raise ApproxNormError(
-                f"found {data!r}; allowed: a table with method = one of {', '.join(self.names())}"
+                f"found {shown(data)}; allowed: a table with method = one of"
+                f" {', '.join(self.names())}"
             )
         return self.get(data["method"]).model_validate(data)
 

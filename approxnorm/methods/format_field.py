@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_serializer, model_validator
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.formats import Format, Overflow, Rounding, float32_fraction, parse_fixed
-from approxnorm.methods.base import Fields
+from approxnorm.methods.base import Fields, shown
 
 
 class FormatSpec(Fields):
@@ -32,8 +32,13 @@ class FormatSpec(Fields):
     @model_validator(mode="before")
     @classmethod
     def _from_text(cls, data: Any) -> Any:
-        if not isinstance(data, str):
+        if isinstance(data, dict | FormatSpec):
             return data
+        if not isinstance(data, str):
+            raise ApproxNormError(
+                f'found {shown(data)}; allowed: a text such as "ap_fixed<8,4>", or a table with'
+                " bits, signed and scale"
+            )
         form = parse_fixed(data)
         named = data.count(",")  # 1: neither mode given; 2: rounding; 3: both
         return {
@@ -52,8 +57,8 @@ class FormatSpec(Fields):
 
     @model_validator(mode="after")
     def _possible(self) -> FormatSpec:
-        if self.scale is not None:
-            self.to_format("scale")
+        form = self if self.scale is not None else self.model_copy(update={"scale": 1.0})
+        form.to_format("scale")
         return self
 
     @model_serializer

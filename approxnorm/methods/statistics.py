@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from approxnorm.backends.numpy_backend import NumpyBackend, storage_dtype
 from approxnorm.errors import ApproxNormError
@@ -16,6 +16,7 @@ from approxnorm.methods.base import Fields, Method, Registry
 from approxnorm.program import Interval, ops
 from approxnorm.program.datapath import DatapathBuilder, Port
 
+MAX_BIAS = 4096  # and its inverse is the least
 BIAS_BITS = 12  # a calibrated bias is a multiple of 2**-12, so that it prints exactly
 
 
@@ -41,6 +42,15 @@ def _round_or_truncate(mode: Rounding) -> Rounding:
 RoundOrTruncate = Annotated[Rounding, Field(strict=False), AfterValidator(_round_or_truncate)]
 
 
+def _bias(value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value != "calibrate" and not (number and 1 / MAX_BIAS <= value <= MAX_BIAS):
+        raise ApproxNormError(
+            f'found {value!r}; allowed: a number from 1/{MAX_BIAS} to {MAX_BIAS}, or "calibrate"'
+        )
+    return value
+
+
 class Accumulator(Fields):
     """A sum narrower than its derived width. Only with a named overflow mode."""
 
@@ -56,7 +66,7 @@ class Statistic(Method):
     accumulator: makes the sum narrower than derived; see Accumulator.
     """
 
-    bias: float | Literal["calibrate"] = 1.0
+    bias: Annotated[float | Literal["calibrate"], BeforeValidator(_bias)] = 1.0
     accumulator: Accumulator | None = None
 
     needs: ClassVar[tuple[str, ...]] = ()  # fields that calibration fills if they are absent
@@ -170,7 +180,8 @@ def _trial(
     observed = observe(candidate.model_copy(update={"bias": 1.0}), codes, interval)
     ratio = np.sqrt(observed.mean_square / truth)
     if candidate.bias == "calibrate":
-        bias = max(1, round(_best_gain(ratio) ** 2 * (1 << BIAS_BITS))) / (1 << BIAS_BITS)
+        units = round(min(_best_gain(ratio) ** 2, MAX_BIAS) * (1 << BIAS_BITS))
+        bias = max(1, units) / (1 << BIAS_BITS)
         candidate = candidate.model_copy(update={"bias": bias})
     gain = float(candidate.bias_fraction) ** 0.5
     error = float(np.mean((ratio * gain - 1.0) ** 2)) if len(ratio) else 0.0

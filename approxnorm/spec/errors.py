@@ -8,6 +8,10 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from approxnorm.errors import ApproxNormError
+from approxnorm.methods.base import shown
+
+# What pydantic says in Python's words, in a file's.
+_ALLOWED = {"model_type": "a table of its fields", "tuple_type": "a list"}
 
 
 def spec_error(error: ValidationError, source: str) -> ApproxNormError:
@@ -37,5 +41,7 @@ def _sentence(detail: ErrorDetails, path: tuple[Any, ...]) -> str:
         return text if not field or text.startswith(field) else f"{field}: {text}"
     if detail["type"] == "missing":
         return f"{field} is missing; give it"
-    allowed = detail["msg"].replace("Input should be ", "").replace("a valid ", "")
-    return f"{field} is {detail['input']!r}; allowed: {allowed}"
+    allowed = _ALLOWED.get(detail["type"])
+    if allowed is None:
+        allowed = detail["msg"].replace("Input should be ", "").replace("a valid ", "")
+    return f"{field} is {shown(detail['input'])}; allowed: {allowed}"

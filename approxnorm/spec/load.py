@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import stat
 import tomllib
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from approxnorm.errors import ApproxNormError
-from approxnorm.methods.base import unknown_key
+from approxnorm.methods.base import shown, unknown_key
 from approxnorm.spec.rmsnorm_spec import RMSNormSpec
 
 MAX_FILE_BYTES = 64 << 20
@@ -39,8 +41,10 @@ def load_spec(source: str | Path) -> RMSNormSpec:
     if path.suffix not in (".toml", ".json"):
         if str(source) in preset_names():
             return preset(str(source))
+        near = difflib.get_close_matches(str(source), preset_names(), n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
         raise ApproxNormError(
-            f"SPEC is {str(source)!r}; allowed: a .toml or .json file, or a preset:"
+            f"SPEC is {shown(str(source))}; {hint}allowed: a .toml or .json file, or a preset:"
             f" {', '.join(preset_names())}"
         )
     return _parse(_read(path), str(path), path.parent)
@@ -48,10 +52,15 @@ def load_spec(source: str | Path) -> RMSNormSpec:
 
 def _read(path: Path) -> Any:
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise ApproxNormError(f"{path} is no regular file; give a .toml or .json file")
+        if status.st_size > MAX_FILE_BYTES:
             raise ApproxNormError(f"{path} is larger than {MAX_FILE_BYTES} bytes; not a spec")
-        text = path.read_text("utf-8")
-        return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        text = path.read_text("utf-8-sig")
+        if path.suffix == ".toml":
+            return tomllib.loads(text)
+        return json.loads(text, object_pairs_hook=_unique)
     except FileNotFoundError:
         raise ApproxNormError(f"{path}: no such file; give a spec file or a preset") from None
     except OSError as error:
@@ -61,6 +70,16 @@ def _read(path: Path) -> Any:
             raise
         kind = path.suffix[1:].upper()
         raise ApproxNormError(f"{path}: not valid {kind}: {error}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, as TOML has tables: a key that comes twice is an error."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"key {shown(key)} comes twice")
+        found[key] = value
+    return found
 
 
 def _parse(data: Any, source: str, folder: Path) -> RMSNormSpec:

@@ -8,15 +8,16 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from approxnorm.errors import ApproxNormError
-from approxnorm.methods.base import Fields, method_field
+from approxnorm.methods.base import Fields, method_field, shown
 from approxnorm.methods.format_field import FormatSpec
 from approxnorm.methods.function import RSQRT_METHODS, FunctionMethod
 from approxnorm.methods.normalizers import NORMALIZERS, Normalize
 from approxnorm.methods.statistics import STATISTICS, Statistic
 from approxnorm.spec.errors import spec_error
+from approxnorm.spec.toml_text import toml_text
 
 SPEC_VERSION = 1  # goes up when any output bit of any spec may change
 MAX_DIM = 1 << 20
@@ -87,6 +88,13 @@ class RMSNormSpec(Fields):
         except ValidationError as error:
             raise spec_error(error, "spec") from None
 
+    @field_validator("spec_version", mode="before")
+    @classmethod
+    def _whole_version(cls, value: Any) -> Any:
+        if type(value) is not int:  # True and 1.0 equal 1, but would print as themselves
+            raise ApproxNormError(f"found {shown(value)}; allowed: the number {SPEC_VERSION}")
+        return value
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         self.y.require_modes("y")
@@ -133,6 +141,10 @@ class RMSNormSpec(Fields):
     def to_json(self) -> str:
         """JSON text with a final newline."""
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def to_toml(self) -> str:
+        """TOML text with a final newline."""
+        return toml_text(self.to_dict())
 
 
 def _drop_none(value: Any) -> Any:

@@ -80,6 +80,10 @@ class Strided(Statistic):
     source: ClassVar[str] = "subsampled statistics as in HAAN, DATE 2025 (arXiv 2502.11832)"
 
     def resolved(self, dim: int) -> Self:
+        if self.start >= dim:
+            raise ApproxNormError(
+                f"statistic.start is {self.start}; allowed: 0 to {dim - 1}, within the row"
+            )
         if self.count is not None:
             return self
         return self.model_copy(update={"count": len(range(self.start, dim, self.stride))})

@@ -20,7 +20,7 @@ class MeanAbs(Statistic):
     """
 
     method: Literal["mean_abs"] = "mean_abs"
-    ratio: float = Field(default=1.2533141373155003, gt=0)
+    ratio: float = Field(default=1.2533141373155003, ge=1 / 1024, le=1024)
 
     summary: ClassVar[str] = "no squares: the sum of magnitudes"
     source: ClassVar[str] = "MeanAbsNorm (L1) experiments; Gaussian ratio sqrt(pi/2)"
