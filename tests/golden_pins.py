@@ -57,8 +57,11 @@ def with_chosen(spec: RMSNormSpec, chosen: dict[str, Any]) -> RMSNormSpec:
     for name, value in chosen.items():
         field, own = name.split(".")
         part = changes.get(field, getattr(spec, field))
-        filled = tuple(value) if own == "shifts" else value
-        changes[field] = part.model_copy(update={own: filled})
+        if own == "scale":
+            changes[field] = part.with_scale(value)
+        else:
+            filled = tuple(value) if own == "shifts" else value
+            changes[field] = part.model_copy(update={own: filled})
     return spec.replace(**changes)
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import Field, field_validator, model_serializer, model_validator
+from pydantic import (
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.formats import Format, Overflow, Rounding, float32_fraction, parse_fixed
@@ -55,6 +61,12 @@ class FormatSpec(Fields):
         """The float32 that is meant, so that a scale is the same however it was written."""
         return None if scale is None else float(float32_fraction(scale))
 
+    @field_validator("calibrate")
+    @classmethod
+    def _only_if_open(cls, rule: str, info: ValidationInfo) -> str:
+        """With a scale there is nothing to calibrate: specs that mean the same are equal."""
+        return "pow2" if info.data.get("scale") is not None else rule
+
     @model_validator(mode="after")
     def _possible(self) -> FormatSpec:
         form = self if self.scale is not None else self.model_copy(update={"scale": 1.0})
@@ -91,7 +103,7 @@ class FormatSpec(Fields):
 
     def with_scale(self, scale: float) -> FormatSpec:
         """The same format with its scale fixed."""
-        return self.model_copy(update={"scale": float(np.float32(scale))})
+        return self.model_copy(update={"scale": float(np.float32(scale)), "calibrate": "pow2"})
 
     def to_format(self, field: str) -> Format:
         """The format; ApproxNormError that names ``field`` if the scale is still open."""

@@ -15,13 +15,13 @@ class Exact(FunctionMethod):
     """y is the correctly rounded value of the whole norm, computed with big integers.
 
     It has no stage, hence no hardware: the NumPy model alone knows it, and the comparison of
-    backends leaves it out. frac_bits only says how finely eps is kept.
+    backends leaves it out. Any place of the constant is allowed, as the constant is exact.
+    frac_bits only says how finely eps is kept.
     """
 
     method: Literal["exact"] = "exact"
 
     summary: ClassVar[str] = "the correctly rounded result; the yardstick, not hardware"
-    folds_constant: ClassVar[bool] = False
 
     def resolved(self) -> Self:
         frac_bits = MAX_FRAC_BITS if self.frac_bits is None else self.frac_bits
