@@ -1,0 +1,51 @@
+"""Stand-in numbers that let ``show`` explain a spec before there is any data to calibrate on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+NOMINAL_DIM = 576  # the row length of the activations that ship with the package
+NOMINAL_PEAK = 8.0  # x, gamma and y reach +-8.0
+
+
+def nominal(spec: Any) -> tuple[Any, list[str]]:
+    """Fill in what only data can give; returns the spec and what was put where.
+
+    dim 576; scales are the smallest power of two that covers +-8.0; channel factors are 1; of a
+    statistic's candidates the middle one; a bias to be calibrated is 1. Widths that follow from
+    formats are then true; scales, steps and what hangs on them are not.
+    """
+    notes = []
+    if spec.dim is None:
+        spec = spec.with_dim(NOMINAL_DIM)
+        notes.append(f"dim = {NOMINAL_DIM}")
+    scales = [n for n in ("x", "gamma", "y") if getattr(spec, n).scale is None]
+    if scales:
+        spec = spec.replace(**{name: _covering(getattr(spec, name)) for name in scales})
+        notes.append(f"the scale of {', '.join(scales)} covers +-{NOMINAL_PEAK}")
+    if spec.channel_shifts is not None and spec.channel_shifts.shifts is None:
+        ones = spec.channel_shifts.model_copy(update={"shifts": (0,) * spec.dim})
+        spec = spec.replace(channel_shifts=ones)
+        notes.append("all channel factors are 1")
+    if spec.statistic.missing():
+        open_fields = spec.statistic.missing()
+        spec = spec.replace(statistic=_middle(spec))
+        values = ", ".join(f"{name} = {getattr(spec.statistic, name)}" for name in open_fields)
+        notes.append(f"statistic: {values}")
+    return spec, notes
+
+
+def _covering(form: Any) -> Any:
+    """The format with the smallest power-of-two scale whose range holds +-NOMINAL_PEAK."""
+    codes = form.with_scale(1.0).to_format("scale")
+    largest, scale = codes.hi - codes.zero_point, 2.0**-40
+    while scale * largest < NOMINAL_PEAK:
+        scale *= 2
+    return form.with_scale(scale)
+
+
+def _middle(spec: Any) -> Any:
+    bits = spec.row_exponent.bits if spec.row_exponent else spec.x.bits
+    candidates = spec.statistic.candidates(bits - 1)
+    chosen = candidates[len(candidates) // 2]
+    return chosen.model_copy(update={"bias": 1.0}) if chosen.bias == "calibrate" else chosen
