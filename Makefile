@@ -17,6 +17,10 @@ NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in $(CANDIDATES); do \
 	$$p -c '$(NEW_ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
 
+# The one thing that pip cannot bring; only root on a Debian can.
+INSTALL_CXX := { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends g++; }
+
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-slow lint types format bench setup-all clean distclean
 
@@ -75,8 +79,8 @@ $(VENV)/.demo: pyproject.toml setup.py | $(VENV)/.python
 
 # hls4ml is here for Xilinx's ap_fixed headers alone, hence without its dependencies.
 $(VENV)/.test: pyproject.toml setup.py | $(VENV)/.python
-	@command -v g++ >/dev/null || { echo 'the tests compile C++ with g++, which is missing:' \
-		'install it (on Debian: apt-get install g++).' >&2; exit 1; }
+	@command -v g++ >/dev/null || $(INSTALL_CXX) || { echo 'the tests compile C++ with g++, which' \
+		'is missing: install it (on Debian: apt-get install g++).' >&2; exit 1; }
 	$(PIP) -e '.[test]'
 	$(PIP) --no-deps hls4ml==1.3.0
 	@touch $@

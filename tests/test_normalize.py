@@ -495,7 +495,7 @@ def test_illegal_combinations_are_refused(case: int) -> None:
 def test_methods_without_tables_of_their_own_keep_the_constant_out() -> None:
     rom = {"index_bits": 0, "bits": 4, "width": 8, "entries": [16, 11]}
     names = [n for n in RSQRT_METHODS.names() if not RSQRT_METHODS.get(n).folds_constant]
-    assert {"newton", "fisr", "isqrt_divide", "file", "exact"} <= set(names)
+    assert {"newton", "fisr", "isqrt_divide", "file", "power_of_two"} == set(names)
     for name in names:
         with pytest.raises(ApproxNormError, match=f"rsqrt.method '{name}' cannot hold it"):
             build(rsqrt={"method": name} | (rom if name == "file" else {}))
@@ -508,3 +508,12 @@ def test_a_product_past_63_bits_names_the_fields() -> None:
             gamma={"bits": 24, "scale": 0.01},
             rsqrt=BASE["rsqrt"] | {"out_bits": 24},
         )
+
+
+def test_the_exact_yardstick_takes_the_constant_anywhere() -> None:
+    results = []
+    for place in ("table", "multiplier"):
+        model = build(rsqrt={"method": "exact"}, normalize={"method": "multiply", "constant": place})
+        codes = np.arange(-model.dim, model.dim, 2, dtype=np.int64)
+        results.append(model(codes))
+    assert np.array_equal(*results)
