@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from norm_specs import BASE, VARIANTS, build, rows
 
-from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec
+from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec, preset
 from approxnorm.metrics import ERROR_KEYS, ErrorMeter, LayerErrors, bound
 from approxnorm.metrics.chain import CAUSES, final_rounding, steps, traced_run
 from approxnorm.metrics.histogram import BINS, Histogram
@@ -328,3 +328,25 @@ def test_nothing_fed_gives_no_figures():
     result = LayerErrors(build("linear"), np.ones(12)).result()
     assert result["rows"] == 0 and result["split"] == {}
     assert set(result["against_exact"].values()) == {None}
+
+
+def test_an_accumulator_that_overflows_is_reported():
+    spec = (
+        preset("int8-linear")
+        .with_dim(16)
+        .replace(
+            x="ap_fixed<8,4>",
+            gamma="ap_fixed<8,2>",
+            y="ap_fixed<8,4,RND_CONV,SAT>",
+            statistic={"method": "full", "accumulator": {"bits": 10, "overflow": "SAT"}},
+        )
+    )
+    model = RMSNorm(spec, np.ones(16))
+    errors = LayerErrors(model, np.ones(16))
+    errors.add_codes(np.array([[7] * 16, [8] * 16, [100] * 16]))
+    expected = {"bits": 10, "bits_needed": (16 * 100 * 100).bit_length(), "overflowed_rows": 2}
+    assert errors.result()["accumulator"] == expected
+    plain = LayerErrors(
+        RMSNorm(spec.replace(statistic={"method": "full"}), np.ones(16)), np.ones(16)
+    )
+    assert "accumulator" not in plain.result()

@@ -32,6 +32,23 @@ class CodeCounts:
         return dict(self._counts)
 
 
+class AccumulatorCounts:
+    """Rows whose sum did not fit an accumulator that the spec made narrower than derived."""
+
+    def __init__(self, bits: int) -> None:
+        self._bits, self._rows, self._largest = bits, 0, 0
+
+    def add(self, sums: np.ndarray) -> None:
+        """Count a block's exact sums (rows,)."""
+        self._rows += int(np.count_nonzero(sums >> self._bits))
+        self._largest = max(self._largest, int(sums.max(initial=0)))
+
+    def result(self) -> dict[str, int]:
+        """bits: the accumulator's; bits_needed: by these rows; overflowed_rows: how many."""
+        needed = max(1, self._largest.bit_length())
+        return {"bits": self._bits, "bits_needed": needed, "overflowed_rows": self._rows}
+
+
 def at_limits(codes: np.ndarray, lo: int, hi: int) -> int:
     """How many codes are the least or the largest; of codes alone no more can be known."""
     return int(np.count_nonzero((codes == lo) | (codes == hi)))

@@ -9,6 +9,7 @@ import numpy as np
 from approxnorm.errors import ApproxNormError
 from approxnorm.metrics.chain import CAUSES, steps, traced_run
 from approxnorm.metrics.counts import (
+    AccumulatorCounts,
     CodeCounts,
     at_limits,
     beyond_input,
@@ -64,6 +65,7 @@ class LayerErrors:
         self._split: dict[str, ErrorMeter] = {}
         self._histogram = Histogram()
         self._counts = self._new_counts()
+        self._accumulator = self._new_accumulator()
 
     def add(self, x_real: np.ndarray) -> None:
         """Add real activations (rows, dim), which the model quantises itself."""
@@ -89,7 +91,8 @@ class LayerErrors:
 
         Keys: rows, codes, against_exact, against_fp32 (None when fed codes), split (by cause; the
         causes that the model has), histogram (of the error against exact), x, y and, with a row
-        exponent, x_row (format, codes, zero_codes, zero_rows, saturated).
+        exponent, x_row (format, codes, zero_codes, zero_rows, saturated); with an accumulator
+        narrower than derived, accumulator (bits, bits_needed, overflowed_rows).
         """
         return {
             "rows": self._rows,
@@ -99,6 +102,7 @@ class LayerErrors:
             "split": {c: self._split[c].result() for c in CAUSES if c in self._split},
             "histogram": self._histogram.result(),
             **{name: counts.result() for name, counts in self._counts.items()},
+            **({"accumulator": self._accumulator.result()} if self._accumulator else {}),
         }
 
     def _check(self, block: np.ndarray, kind: str) -> None:
@@ -147,10 +151,17 @@ class LayerErrors:
         model = self._model
         if "x_row" in self._counts:
             self._counts["x_row"].add(trace[model.assembly.row.x.name], beyond_row(model, trace))
+        if self._accumulator is not None:
+            self._accumulator.add(trace["sum"])
         self._counts["y"].add(y, beyond_output(model, trace, unrounded / self._lsb))
 
     def _clamp(self, real: np.ndarray) -> np.ndarray:
         return np.clip(real, *self._range)
+
+    def _new_accumulator(self) -> AccumulatorCounts | None:
+        narrowed = "accumulated" in self._model.assembly.front.ports
+        accumulator = self._model.spec.statistic.accumulator
+        return AccumulatorCounts(accumulator.bits) if narrowed and accumulator else None
 
     def _new_counts(self) -> dict[str, CodeCounts]:
         assembly = self._model.assembly

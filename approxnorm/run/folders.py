@@ -64,8 +64,8 @@ def _check_replaceable(out: Path, marker: str) -> None:
     if not out.exists() and not out.is_symlink():
         return
     if out.is_symlink() or not out.is_dir():
-        raise ApproxNormError(f"{out} exists and is not a folder; give another --out")
+        raise ApproxNormError(f"{out} exists and is not a folder; give another folder")
     if any(out.iterdir()) and not (out / marker).is_file():
         raise ApproxNormError(
-            f"{out} is not empty and holds no {marker} of an earlier run; give another --out"
+            f"{out} is not empty and holds no {marker} of an earlier run; give another folder"
         )
