@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,12 +145,24 @@ def calibrated_model(
         return _counted(layer.blocks(), layer.rows, report)
 
     try:
-        calibration = calibrate(spec, blocks, layer.gamma)
-        return RMSNorm(calibration.spec, layer.gamma), calibration
+        with warnings_of(f"layer {layer.name}"):
+            calibration = calibrate(spec, blocks, layer.gamma)
+            return RMSNorm(calibration.spec, layer.gamma), calibration
     except ApproxNormError as error:
         if str(layer.source) in str(error):
             raise
         raise ApproxNormError(f"{layer.source}: layer {layer.name}: {error}") from None
+
+
+@contextmanager
+def warnings_of(what: str) -> Iterator[None]:
+    """Give each warning again, once, with ``what`` it is about."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    told = {(f"{what}: {w.message}", w.category) for w in caught}
+    for text, category in sorted(told, key=lambda t: t[0]):
+        warnings.warn(text, category, stacklevel=3)
 
 
 def first_rows(layer: Layer, count: int) -> np.ndarray:
