@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +74,17 @@ def print_table(
     print_line(title, bold=True)
     console.print(table, width=None if console.is_terminal else PIPED_WIDTH, crop=False)
     print_line()
+
+
+def print_tables(tables: Iterable[Mapping[str, Any]]) -> None:
+    """Look-up tables as ``Table.summary`` gives them."""
+    fields = ("name", "index_rule", "entries", "width", "stored_width", "bits")
+    print_table(
+        "Tables",
+        ("name", "index", "entries", "width", "stored", "bits"),
+        [[table[field] for field in fields] for table in tables],
+        left=2,
+    )
 
 
 def number(value: float | int | None) -> str:

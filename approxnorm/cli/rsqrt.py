@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from approxnorm.cli.options import JsonOption
-from approxnorm.cli.output import print_json, print_line, print_table, waiting
+from approxnorm.cli.output import print_json, print_line, print_tables, waiting
 from approxnorm.errors import ApproxNormError
 
 if TYPE_CHECKING:
@@ -109,17 +109,7 @@ def evaluate(method: FunctionMethod, target: Target) -> dict[str, Any]:
         "frac_bits": method.f,
         "out_bits": method.o,
         "fields": method.model_dump(mode="json", exclude_none=True),
-        "tables": [
-            {
-                "name": t.name,
-                "entries": len(t.entries),
-                "width": t.width,
-                "stored_width": t.stored_width,
-                "bits": t.bits,
-                "index_rule": t.index_rule,
-            }
-            for t in method.tables(target)
-        ],
+        "tables": [t.summary() for t in method.tables(target)],
     }
 
 
@@ -134,15 +124,7 @@ def _print(result: dict[str, Any]) -> None:
     print_line(f"multipliers {result['multipliers']}")
     if result["tables"]:
         print_line()
-        print_table(
-            "Tables",
-            ("name", "index", "entries", "width", "stored", "bits"),
-            [
-                (t["name"], t["index_rule"], t["entries"], t["width"], t["stored_width"], t["bits"])
-                for t in result["tables"]
-            ],
-            left=2,
-        )
+        print_tables(result["tables"])
 
 
 def _list(as_json: bool) -> None:

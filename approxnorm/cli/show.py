@@ -12,7 +12,7 @@ from approxnorm.cli.options import (
     LayerOption,
     SpecArgument,
 )
-from approxnorm.cli.output import integer, print_json, print_line, print_table
+from approxnorm.cli.output import integer, print_json, print_line, print_table, print_tables
 
 
 def show(
@@ -131,15 +131,7 @@ def _print_hardware(shown: dict[str, Any]) -> None:
         ],
         left=3,
     )
-    print_table(
-        "Tables",
-        ("name", "index", "entries", "width", "stored", "bits"),
-        [
-            (t["name"], t["index_rule"], t["entries"], t["width"], t["stored_width"], t["bits"])
-            for t in shown["tables"]
-        ],
-        left=2,
-    )
+    print_tables(shown["tables"])
     print_line(f"Table bits: {shown['table_bits']}")
     multipliers = shown["multipliers"]
     print_line(f"Multipliers: {multipliers['element']} an element, {multipliers['row']} a row")

@@ -34,19 +34,7 @@ def hardware_summary(model: RMSNorm) -> dict[str, Any]:
     return {
         "rsqrt": _rsqrt(model),
         "multipliers": datapath.count_multipliers(),
-        "tables": [
-            {
-                "name": t.name,
-                "entries": len(t.entries),
-                "width": t.width,
-                "stored_width": t.stored_width,
-                "bits": t.bits,
-                "index_rule": t.index_rule,
-                "bound": t.bound,
-                "origin": t.origin,
-            }
-            for t in datapath.tables()
-        ],
+        "tables": [t.summary() for t in datapath.tables()],
     }
 
 

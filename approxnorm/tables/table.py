@@ -48,6 +48,19 @@ class Table:
         """Stored bits: entries times stored columns."""
         return len(self.entries) * self.stored_width
 
+    def summary(self) -> dict[str, str | int]:
+        """What a listing shows of it: everything but the entries themselves."""
+        return {
+            "name": self.name,
+            "entries": len(self.entries),
+            "width": self.width,
+            "stored_width": self.stored_width,
+            "bits": self.bits,
+            "index_rule": self.index_rule,
+            "bound": self.bound,
+            "origin": self.origin,
+        }
+
     def array(self, dtype: np.dtype) -> np.ndarray:
         """The entries as an array; callers must not write to it."""
         return _array(self.entries, np.dtype(dtype))
