@@ -4,6 +4,8 @@ The rules, each of which ``Calibration.notes`` states with its numbers:
 
 * scale "pow2": the smallest power of two with max|v| <= scale * (largest code);
 * scale "absmax": max|v| / (largest code), as float32;
+* with a zero point, the same for the positive and the negative values and the codes on their
+  side of it, and the larger of both scales; a side without codes is left to saturate;
 * for y the values are those of float64 RMSNorm on the data, for gamma gamma itself (times the
   constant, if that is folded into it);
 * channel factors: channel i counts in 2**shift_i steps, with the smallest shift that holds its
@@ -18,7 +20,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from approxnorm.backends.numpy_backend import NumpyBackend
 from approxnorm.errors import ApproxNormError
 from approxnorm.formats import Format
 from approxnorm.methods.format_field import FormatSpec
+from approxnorm.methods.normalizers import root_float
 from approxnorm.methods.statistics import calibrate_statistic
 from approxnorm.reference import rmsnorm_float64
 from approxnorm.rmsnorm import EpsWarning, align_datapath, assemble
@@ -34,6 +36,7 @@ from approxnorm.spec.rmsnorm_spec import RMSNormSpec
 
 MAX_SAMPLE_ROWS = 1024  # rows kept for the statistic's calibration
 MAX_SAMPLE_ELEMENTS = 1 << 22
+_LEAST_SCALE = 2.0**-100  # data of denormals alone
 
 Blocks = Callable[[], Iterable[np.ndarray]]
 
@@ -64,6 +67,8 @@ def calibrate(spec: RMSNormSpec, blocks: Blocks, gamma: np.ndarray) -> Calibrati
     gamma = np.asarray(gamma, np.float64)
     if gamma.ndim != 1 or gamma.size == 0:
         raise ApproxNormError(f"gamma has shape {gamma.shape}; allowed: one number a channel")
+    if not np.isfinite(gamma).all():
+        raise ApproxNormError("gamma must be finite real numbers")
     spec = spec.with_dim(len(gamma))
     if not spec.missing():
         return Calibration(spec)
@@ -71,27 +76,48 @@ def calibrate(spec: RMSNormSpec, blocks: Blocks, gamma: np.ndarray) -> Calibrati
     notes: list[str] = []
     spec = _calibrate_x(spec, seen, notes)
     spec = _calibrate_statistic(spec, seen, notes)
-    spec = _calibrate_format(spec, "y", seen.y_peak, notes)
+    spec = _calibrate_format(spec, "y", seen.y, notes)
     spec = _calibrate_gamma(spec, gamma, notes)
     return Calibration(spec, notes)
+
+
+@dataclass(frozen=True)
+class _Range:
+    """How far values go, each number >= 0: a number, or one for each channel."""
+
+    above: Any
+    below: Any
+
+    @classmethod
+    def of(cls, values: np.ndarray, axis: int | None = None) -> _Range:
+        lowest = values.min(axis=axis, initial=0)
+        return cls(values.max(axis=axis, initial=0) + 0.0, 0.0 - lowest)  # no -0.0
+
+    def with_(self, other: _Range) -> _Range:
+        return _Range(np.maximum(self.above, other.above), np.maximum(self.below, other.below))
+
+    def divided(self, by: Any) -> _Range:
+        """The largest over channels after dividing each by a number."""
+        return _Range(np.max(self.above / by), np.max(self.below / by))
+
+    @property
+    def peak(self) -> Any:
+        """The largest magnitude."""
+        return np.maximum(self.above, self.below)
 
 
 @dataclass
 class _Seen:
     """What one pass over the data left."""
 
-    channel_peak: np.ndarray  # (dim,), largest |x|
-    y_peak: float
+    x: _Range  # of each channel
+    y: _Range
     sample: np.ndarray  # (rows, dim) float32
-
-    @property
-    def x_peak(self) -> float:
-        return float(self.channel_peak.max())
 
 
 def _observe(blocks: Blocks, gamma: np.ndarray, spec: RMSNormSpec) -> _Seen:
     dim = len(gamma)
-    peak, y_peak = np.zeros(dim), 0.0
+    x, y = _Range(np.zeros(dim), np.zeros(dim)), _Range(0.0, 0.0)
     sample = _Sample(dim)
     for block in blocks():
         if block.shape[-1] != dim:
@@ -99,13 +125,22 @@ def _observe(blocks: Blocks, gamma: np.ndarray, spec: RMSNormSpec) -> _Seen:
         rows = block.reshape(-1, dim)
         if not len(rows):
             continue
-        peak = np.maximum(peak, np.abs(rows).max(axis=0))
+        _check_finite(rows, sample.seen)
+        x = x.with_(_Range.of(rows, axis=0))
         exact = rmsnorm_float64(rows, gamma + spec.normalize.adds_one, spec.eps)
-        y_peak = max(y_peak, float(np.abs(exact).max()))
+        y = y.with_(_Range.of(exact))
         sample.add(rows)
     if sample.seen == 0:
         raise ApproxNormError("there are no rows to calibrate on; give at least one")
-    return _Seen(peak, y_peak, sample.rows())
+    return _Seen(x, y, sample.rows())
+
+
+def _check_finite(rows: np.ndarray, seen: int) -> None:
+    finite = np.isfinite(rows).all(axis=1)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        bad = rows[row][~np.isfinite(rows[row])][0]
+        raise ApproxNormError(f"row {seen + row} of x holds {bad}; allowed: finite numbers")
 
 
 class _Sample:
@@ -136,16 +171,18 @@ class _Sample:
 
 def _calibrate_x(spec: RMSNormSpec, seen: _Seen, notes: list[str]) -> RMSNormSpec:
     shifts = spec.channel_shifts
-    if shifts is None or shifts.shifts is not None:
-        return _calibrate_format(spec, "x", seen.x_peak, notes)
+    if shifts is None:
+        return _calibrate_format(spec, "x", seen.x.divided(1.0), notes)
+    if shifts.shifts is not None:
+        return _calibrate_format(spec, "x", seen.x.divided(np.exp2(shifts.shifts)), notes)
     if spec.x.scale is None:
         # The largest channel takes the largest factor; the scale serves the small ones.
-        spec = _calibrate_format(spec, "x", seen.x_peak / (1 << shifts.max_shift), notes)
-    limit = float(spec.x.to_format("x").scale) * _largest_code(spec.x)
-    chosen = tuple(
-        min(shifts.max_shift, max(0, _ceil_log2(p / limit))) if p > 0 else 0
-        for p in seen.channel_peak
+        spec = _calibrate_format(spec, "x", seen.x.divided(2.0**shifts.max_shift), notes)
+    needed = (
+        _ceil_log2(_needed_scale(spec.x, above, below) / float(spec.x.to_format("x").scale))
+        for above, below in zip(seen.x.above.tolist(), seen.x.below.tolist(), strict=True)
     )
+    chosen = tuple(min(shifts.max_shift, max(0, n)) for n in needed)
     used = sum(s > 0 for s in chosen)
     notes.append(
         f"channel_shifts: {used} of {len(chosen)} channels have a factor above 1,"
@@ -154,30 +191,49 @@ def _calibrate_x(spec: RMSNormSpec, seen: _Seen, notes: list[str]) -> RMSNormSpe
     return spec.replace(channel_shifts=shifts.model_copy(update={"shifts": chosen}))
 
 
-def _calibrate_format(spec: RMSNormSpec, name: str, peak: float, notes: list[str]) -> RMSNormSpec:
+def _calibrate_format(spec: RMSNormSpec, name: str, seen: _Range, notes: list[str]) -> RMSNormSpec:
     form: FormatSpec = getattr(spec, name)
     if form.scale is not None:
         return spec
-    largest = _largest_code(form)
-    if peak == 0:
-        scale, rule = 1.0 / largest, "all values are 0"
-    elif form.calibrate == "absmax":
-        scale, rule = peak / largest, f"max|{name}| / {largest}"
+    scale = _needed_scale(form, float(seen.above), float(seen.below))
+    if scale == 0:
+        # Any scale will do: the largest code stands for about 1.
+        scale, rule = 2.0 ** _ceil_log2(_needed_scale(form, 1.0, 1.0)), "all values are 0"
     else:
-        scale = 2.0 ** _ceil_log2(peak / largest)
-        rule = f"smallest power of two with max|{name}| <= scale * {largest}"
-    if peak == 0:
-        scale = 2.0 ** _ceil_log2(scale)
-    form = form.with_scale(scale)
-    notes.append(f"{name}: max|{name}| = {peak:.6g}, scale = {form.scale:.6g} ({rule})")
+        scale = scale if form.calibrate == "absmax" else 2.0 ** _ceil_log2(scale)
+        rule = _rule(form, name, seen)
+    form = form.with_scale(max(scale, _LEAST_SCALE))
+    notes.append(f"{name}: max|{name}| = {seen.peak:.6g}, scale = {form.scale:.6g} ({rule})")
     return spec.replace(**{name: form})
 
 
-def _largest_code(form: FormatSpec) -> int:
-    """The code magnitude that the data's largest magnitude maps to, zero point considered."""
-    codes: Format = form.with_scale(1.0).to_format("scale")
-    high, low = codes.hi - codes.zero_point, codes.zero_point - codes.lo
-    return max(1, min(high, low) if codes.zero_point else high)
+def _rule(form: FormatSpec, name: str, seen: _Range) -> str:
+    """How the scale was chosen, in words."""
+    pow2 = form.calibrate == "pow2"
+    if form.zero_point:
+        kind = "smallest power of two" if pow2 else "smallest"
+        ends = f"{-seen.below:.6g} to {seen.above:.6g}"
+        return f"{kind} that holds {ends} about zero point {form.zero_point}"
+    largest = _codes(form).hi
+    if pow2:
+        return f"smallest power of two with max|{name}| <= scale * {largest}"
+    return f"max|{name}| / {largest}"
+
+
+def _codes(form: FormatSpec) -> Format:
+    return form.with_scale(1.0).to_format("scale")
+
+
+def _needed_scale(form: FormatSpec, above: float, below: float) -> float:
+    """The least scale with which the codes reach from -below to above.
+
+    Without a zero point both sides count alike, and have the largest code.
+    """
+    codes = _codes(form)
+    if codes.zero_point == 0:
+        return max(above, below) / codes.hi
+    sides = ((above, codes.hi - codes.zero_point), (below, codes.zero_point - codes.lo))
+    return max(reach / count for reach, count in sides if count > 0)
 
 
 def _ceil_log2(value: float) -> int:
@@ -208,20 +264,19 @@ def _x_codes(spec: RMSNormSpec, rows: np.ndarray) -> np.ndarray:
 
 
 def _calibrate_gamma(spec: RMSNormSpec, gamma: np.ndarray, notes: list[str]) -> RMSNormSpec:
-    """gamma's scale; if the constant is folded into gamma, its part in [1, 2) counts too.
+    """gamma's scale; if gamma is multiplied by the constant's part in [1, 2), that counts too.
 
-    That part does not change with a power of two in gamma's scale, so a first guess tells it.
+    The part does not change with a power of two in gamma's scale, so a first guess tells it. Any
+    other factor of the scale would go into that part again, and the codes would be the same.
     """
     if spec.gamma.scale is not None:
         return spec
-    peak = float(np.abs(gamma).max())
-    if spec.normalize.constant != "gamma":
-        return _calibrate_format(spec, "gamma", peak, notes)
+    reach = _Range.of(gamma)
+    if not spec.normalize.scales_gamma:
+        return _calibrate_format(spec, "gamma", reach, notes)
     form = spec.gamma.model_copy(update={"calibrate": "pow2"})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EpsWarning)  # the calibrated spec warns when it is built
         guess = assemble(spec.replace(gamma=form.with_scale(1.0)))
-    gain: Fraction = guess.spec.normalize.gamma_gain_squared(guess.context)
-    return _calibrate_format(
-        spec.replace(gamma=form), "gamma", peak * math.sqrt(float(gain)), notes
-    )
+    factor = root_float(guess.spec.normalize.gamma_gain_squared(guess.context))
+    return _calibrate_format(spec.replace(gamma=form), "gamma", reach.divided(1 / factor), notes)

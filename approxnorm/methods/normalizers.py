@@ -79,6 +79,11 @@ class Normalize(Method):
         return Fraction(1)
 
     @property
+    def scales_gamma(self) -> bool:
+        """Whether real gamma is multiplied by a part of the constant before it becomes codes."""
+        return False
+
+    @property
     def adds_one(self) -> bool:
         """Whether the weight is 1 + gamma, as in Gemma."""
         return False

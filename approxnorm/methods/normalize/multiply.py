@@ -87,8 +87,12 @@ class Multiply(Normalize):
         middle = self.intermediate.to_format("normalize.intermediate")
         return context.gain_squared(gamma_scale=Fraction(1), out_scale=middle.scale)
 
+    @property
+    def scales_gamma(self) -> bool:
+        return self.constant == "gamma"
+
     def gamma_gain_squared(self, context: Context) -> Fraction:
-        return split_gain(self.gain(context))[0] if self.constant == "gamma" else Fraction(1)
+        return split_gain(self.gain(context))[0] if self.scales_gamma else Fraction(1)
 
     def channels(self, gamma: np.ndarray, context: Context) -> Mapping[str, np.ndarray]:
         return {"gamma": gamma}
