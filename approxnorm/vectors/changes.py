@@ -1,0 +1,196 @@
+"""Small changes to a datapath that an engineer might make by mistake, one at a time.
+
+Rows that let each of them show in y are what golden vectors are for. Only changes of the integer
+program are made here; wiring mistakes (lanes, buffers) show in almost every row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from approxnorm.backends.numpy_backend import NumpyBackend
+from approxnorm.formats import Overflow, Rounding, lowest
+from approxnorm.program.datapath import Datapath, MapStage, ReduceStage
+from approxnorm.program.interval import Interval
+from approxnorm.program.ops import OPS
+from approxnorm.program.signal import Node, Program
+from approxnorm.tables.table import Table
+from approxnorm.vectors.probe import Probe, Site, replace_node
+
+_WIDE = Interval(-(1 << 40), 1 << 40)  # makes NumPy compute in int64, so that nothing wraps
+# On values >= 0 the two modes of a pair are the same; on values <= 0 those of the others.
+_POSITIVE_TWINS = (
+    {Rounding.TRN, Rounding.TRN_ZERO},
+    {Rounding.RND, Rounding.RND_INF},
+    {Rounding.RND_MIN_INF, Rounding.RND_ZERO},
+)
+_NEGATIVE_TWINS = (
+    {Rounding.TRN_ZERO},
+    {Rounding.TRN},
+    {Rounding.RND, Rounding.RND_ZERO},
+    {Rounding.RND_MIN_INF, Rounding.RND_INF},
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A changed datapath; ``stage`` is where it was changed."""
+
+    name: str
+    stage: int
+    datapath: Datapath
+
+    def y(self, probe: Probe, codes: np.ndarray) -> np.ndarray:
+        """What the changed datapath makes of codes (rows, dim)."""
+        return NumpyBackend(self.datapath).run(probe.inputs(codes))
+
+
+def widened(datapath: Datapath) -> Datapath:
+    """The same datapath computed in int64, so that changed values cannot leave their type."""
+    stages: list[MapStage | ReduceStage] = []
+    for stage in datapath.stages:
+        if isinstance(stage, MapStage):
+            nodes = tuple(replace(n, interval=n.interval.hull(_WIDE)) for n in stage.program.nodes)
+            stages.append(MapStage(stage.level, replace(stage.program, nodes=nodes)))
+        else:
+            stages.append(stage)
+    ports = {n: replace(p, interval=p.interval.hull(_WIDE)) for n, p in datapath.ports.items()}
+    return replace(datapath, stages=tuple(stages), ports=ports)
+
+
+def with_table(datapath: Datapath, table: Table, changed: Table) -> Datapath:
+    """A datapath that reads ``changed`` wherever it read ``table``."""
+    for s, stage in enumerate(datapath.stages):
+        if not isinstance(stage, MapStage):
+            continue
+        for i, node in enumerate(stage.program.nodes):
+            if node.op == "lookup" and node.attrs["table"] == table:
+                new = replace(node, attrs={**node.attrs, "table": changed})
+                datapath = replace_node(datapath, s, i, new)
+    return datapath
+
+
+def table_change(probe: Probe, site: Site, entry: int, delta: int) -> Change:
+    """One entry of a table made larger by delta."""
+    entries = list(site.table.entries)
+    entries[entry] += delta
+    changed = replace(site.table, entries=tuple(entries))
+    datapath = widened(with_table(probe.datapath, site.table, changed))
+    return Change(f"{site.table.name}[{entry}] {delta:+d}", site.stage, datapath)
+
+
+def whole_table_change(probe: Probe, site: Site, delta: int) -> Change:
+    """Every entry of a table made larger by delta."""
+    changed = replace(site.table, entries=tuple(e + delta for e in site.table.entries))
+    datapath = widened(with_table(probe.datapath, site.table, changed))
+    return Change(f"{site.table.name} {delta:+d}", site.stage, datapath)
+
+
+def small_changes(datapath: Datapath) -> list[Change]:
+    """Rounding and overflow modes, limits, thresholds, constants and ends of reductions."""
+    found: list[Change] = []
+    for s, stage in enumerate(datapath.stages):
+        if isinstance(stage, MapStage):
+            for i, node, what in _node_changes(stage.program):
+                label = _label(stage.program, i)
+                changed = widened(replace_node(datapath, s, i, node))
+                found.append(Change(f"{label}: {what}", s, changed))
+        else:
+            found += _reduction_changes(datapath, s, stage)
+    return found
+
+
+def _label(program: Program, index: int) -> str:
+    node = program.nodes[index]
+    return f"{program.name}.{node.name or f'{node.op}_{index}'}"
+
+
+def _node_changes(program: Program) -> Iterator[tuple[int, Node, str]]:
+    """(node index, changed node, in words) for every change within one program."""
+    compared = {a for n in program.nodes if n.op in ("less", "equal", "min", "max") for a in n.args}
+    live = _live(program)
+    for i, node in enumerate(program.nodes):
+        if i not in live:
+            continue
+        if node.op == "round_shift":
+            arguments = [program.nodes[a].interval for a in node.args]
+            for attrs, what in _round_shift_changes(node, *arguments):
+                yield i, replace(node, attrs={**node.attrs, **attrs}), what
+        elif node.op == "const" and (node.name is not None or i in compared):
+            value = node.attrs["value"]
+            for other in dict.fromkeys([value - 1, value + 1, 0]):
+                if other != value:
+                    changed = replace(node, attrs={"value": other})
+                    yield i, changed, f"{value} becomes {other}"
+
+
+def _live(program: Program) -> set[int]:
+    """The nodes that an output depends on."""
+    live = set(program.outputs)
+    for i in range(len(program.nodes) - 1, -1, -1):
+        if i in live:
+            live.update(program.nodes[i].args)
+    return live
+
+
+def _round_shift_changes(
+    node: Node, value: Interval, amount: Interval
+) -> Iterator[tuple[dict[str, Any], str]]:
+    if amount.hi > 0:
+        for rounding in _other_roundings(node.attrs["rounding"], value):
+            yield {"rounding": rounding}, f"rounding {rounding}"
+    lo, hi, overflow = (node.attrs[k] for k in ("lo", "hi", "overflow"))
+    if lo is None or hi is None:
+        return
+    free = OPS["round_shift"].interval(
+        value, amount, rounding=node.attrs["rounding"], lo=None, hi=None, overflow=overflow
+    )
+    if free.lo >= lowest(lo, hi, overflow) and free.hi <= hi:
+        return
+    for mode in _other_overflows(overflow, lo, hi, free):
+        yield {"overflow": mode}, f"overflow {mode}"
+    if overflow is not Overflow.WRAP:
+        if free.hi > hi:
+            yield {"hi": hi + 1}, f"upper limit {hi + 1}"
+            if hi - 1 >= lo:
+                yield {"hi": hi - 1}, f"upper limit {hi - 1}"
+        if free.lo < lo:
+            yield {"lo": lo + 1}, f"lower limit {lo + 1}"
+
+
+def _other_roundings(mode: Rounding, value: Interval) -> list[Rounding]:
+    """The modes that differ from ``mode`` on such values, one of each kind."""
+    if value.lo < 0 < value.hi:
+        return [m for m in Rounding if m is not mode]
+    kinds = (*(_POSITIVE_TWINS if value.lo >= 0 else _NEGATIVE_TWINS), {Rounding.RND_CONV})
+    return [next(m for m in Rounding if m in kind) for kind in kinds if mode not in kind]
+
+
+def _other_overflows(overflow: Overflow, lo: int, hi: int, free: Interval) -> list[Overflow]:
+    """The modes that are possible and differ on values of the interval ``free``."""
+    others = [m for m in Overflow if m is not overflow]
+    if (hi - lo + 1) & (hi - lo):
+        others = [m for m in others if m is not Overflow.WRAP]
+    if free.lo >= 0 or lowest(lo, hi, Overflow.SAT_SYM) == lo:  # no symmetry to be had
+        twin = {Overflow.SAT: Overflow.SAT_SYM, Overflow.SAT_SYM: Overflow.SAT}.get(overflow)
+        others = [m for m in others if m is not twin]
+    return others
+
+
+def _reduction_changes(datapath: Datapath, index: int, stage: ReduceStage) -> Iterator[Change]:
+    if stage.count < 2:
+        return
+    edges = {
+        "first element skipped": replace(
+            stage, start=stage.start + stage.stride, count=stage.count - 1
+        ),
+        "last element skipped": replace(stage, count=stage.count - 1),
+    }
+    for what, changed in edges.items():
+        stages = (*datapath.stages[:index], changed, *datapath.stages[index + 1 :])
+        whole = widened(replace(datapath, stages=stages))
+        yield Change(f"{stage.outputs[0]}: {what}", index, whole)

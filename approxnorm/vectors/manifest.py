@@ -1,0 +1,135 @@
+"""manifest.json: what a folder of golden vectors holds. The format is in docs/vectors.md."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from approxnorm.errors import ApproxNormError
+from approxnorm.spec.errors import spec_error
+from approxnorm.vectors.text import hex_digits
+
+NAME = "manifest.json"
+PROVENANCE = "provenance.json"  # versions; the one file without a SHA-256
+FORMAT = "approxnorm-vectors"
+FORMAT_VERSION = 1
+LANE_ORDER = "lane 0 in the low bits"
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.]*$")]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class SignalEntry(_Part):
+    """A signal's file: ``words`` codes of ``width`` bits, in [lo, hi]."""
+
+    name: FileName
+    level: Literal["element", "row", "channel"]
+    type: str
+    width: int = Field(ge=1, le=64)
+    signed: bool
+    lo: int
+    hi: int
+    format: str | None = None
+    file: FileName
+    words: int = Field(ge=0)
+    sha256: Sha256
+
+
+class BeatEntry(_Part):
+    """A file of stream beats, ``width`` = lanes times the signal's width."""
+
+    signal: FileName
+    width: int = Field(ge=1)
+    file: FileName
+    words: int = Field(ge=0)
+    sha256: Sha256
+
+
+class ClassEntry(_Part):
+    """A class of rows: ``count`` of them from row ``first`` on."""
+
+    name: str
+    first: int = Field(ge=0)
+    count: int = Field(ge=0)
+
+
+class Padding(_Part):
+    """A row of a stream is ``beats_per_row`` beats; lanes past its end hold ``value``."""
+
+    beats_per_row: int = Field(ge=1)
+    value: Literal[0]
+
+
+class ArchiveEntry(_Part):
+    file: FileName
+    sha256: Sha256
+
+
+class Manifest(_Part):
+    """All that is known of a set. Built from a file by ``read_manifest``."""
+
+    format: Literal["approxnorm-vectors"]
+    format_version: Literal[1]
+    digest: Sha256
+    level: Literal[0, 1, 2, "input"]
+    seed: int = Field(ge=0)
+    rows: int = Field(ge=0)
+    dim: int = Field(ge=1)
+    lanes: int = Field(ge=1)
+    lane_order: Literal["lane 0 in the low bits"]
+    padding: Padding
+    classes: tuple[ClassEntry, ...] = Field(strict=False)
+    signals: tuple[SignalEntry, ...] = Field(strict=False)
+    beats: tuple[BeatEntry, ...] = Field(strict=False)
+    archive: ArchiveEntry
+    coverage: dict[str, Any]
+    spec: dict[str, Any]
+
+    def to_json(self) -> str:
+        """JSON text with a final newline: the same text for the same set."""
+        data = self.model_dump(mode="json", exclude_none=True)
+        return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
+
+    def files(self) -> dict[str, str]:
+        """SHA-256 of each file by its name."""
+        entries: list[SignalEntry | BeatEntry] = [*self.signals, *self.beats]
+        listed = {e.file: e.sha256 for e in entries}
+        return listed | {self.archive.file: self.archive.sha256}
+
+    def sizes(self) -> dict[str, int]:
+        """Bytes of each text file by its name."""
+        entries: list[SignalEntry | BeatEntry] = [*self.signals, *self.beats]
+        return {e.file: e.words * (hex_digits(e.width) + 1) for e in entries}
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a folder; ApproxNormError if it is missing, damaged or of another kind."""
+    path = folder / NAME
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ApproxNormError(
+            f"{path} is missing; give a folder that approxnorm vectors wrote"
+        ) from None
+    except OSError as error:
+        raise ApproxNormError(f"{path} cannot be read: {error.strerror or error}") from error
+    except ValueError:
+        raise ApproxNormError(f"{path} is not JSON text; write the vectors again") from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ApproxNormError(f"{path} is no manifest of approxnorm's golden vectors")
+    if data.get("format_version") != FORMAT_VERSION:
+        raise ApproxNormError(
+            f"{path} has format_version {data.get('format_version')!r}; allowed:"
+            f" {FORMAT_VERSION}; write the vectors again"
+        )
+    try:
+        return Manifest.model_validate(data)
+    except ValidationError as error:
+        raise spec_error(error, str(path)) from None
