@@ -554,9 +554,7 @@ def test_eps_below_one_unit_is_a_warning(cli: Cli, folder: Path) -> None:
     assert result.status == 0
     assert result.json["layers"][0]["eps"] == 1e-12
     unit = Fraction(1, 64) ** 2 / DIM  # of the mean square
-    assert result.err.startswith(
-        "approxnorm: warning: layer X: eps is 1e-12, below one unit"
-    )
+    assert result.err.startswith("approxnorm: warning: layer X: eps is 1e-12, below one unit")
     assert result.err.count("\n") == 1
     least = float(result.err.split("eps counts from ")[1].split()[0])
     assert least < float(unit)

@@ -513,7 +513,9 @@ def test_a_product_past_63_bits_names_the_fields() -> None:
 def test_the_exact_yardstick_takes_the_constant_anywhere() -> None:
     results = []
     for place in ("table", "multiplier"):
-        model = build(rsqrt={"method": "exact"}, normalize={"method": "multiply", "constant": place})
+        model = build(
+            rsqrt={"method": "exact"}, normalize={"method": "multiply", "constant": place}
+        )
         codes = np.arange(-model.dim, model.dim, 2, dtype=np.int64)
         results.append(model(codes))
     assert np.array_equal(*results)

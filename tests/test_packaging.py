@@ -23,7 +23,7 @@ FOLDERS = {
 # `approxnorm` alone is the package's own __init__, the public face of all that stands before it.
 LAYERS = [
     ["errors"],
-    ["formats"],
+    ["formats", "output"],
     ["tables"],
     ["program"],
     ["backends"],

@@ -11,8 +11,9 @@ import pytest
 
 from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec, preset
 from approxnorm.inputs import default_activations, open_activations
+from approxnorm.output import listed_by, staged_folder
 from approxnorm.run import job
-from approxnorm.run.folders import folder_names, staged_folder
+from approxnorm.run.folders import folder_names
 from approxnorm.run.job import Options, calibrated_model, run_job
 from approxnorm.vectors import read_vectors
 
@@ -120,6 +121,15 @@ def test_leaves_other_folders_alone(tmp_path: Path) -> None:
     assert (out / "thesis.txt").read_text("utf-8") == "precious"
 
 
+def test_leaves_a_former_result_with_other_files_alone(tmp_path: Path) -> None:
+    source, out = activations(tmp_path / "acts.npz"), tmp_path / "out"
+    run(preset("int8-linear"), source, out)
+    (out / "thesis.txt").write_text("precious", "utf-8")
+    with pytest.raises(ApproxNormError, match=r"thesis\.txt is no part of the former result"):
+        run(preset("int8-linear"), source, out)
+    assert (out / "thesis.txt").read_text("utf-8") == "precious"
+
+
 @pytest.mark.parametrize(
     ("extra", "words"),
     [
@@ -145,16 +155,16 @@ def test_layer_without_gamma_is_named(tmp_path: Path) -> None:
 
 
 def test_folder_names_are_safe_and_distinct() -> None:
-    names = ["../../etc/passwd", "a/b", "a_b", "A_B", "..", "", "x" * 300, "x" * 301]
+    names = ["report.json", "../../etc/passwd", "a/b", "a_b", "A_B", "..", "", "x" * 300, "x" * 301]
     folders = folder_names(names)
-    assert len({f.lower() for f in folders}) == len(names)
+    assert len({"report.json", "report.html"} | {f.lower() for f in folders}) == len(names) + 2
     for folder in folders:
         assert "/" not in folder and folder.strip(".") and len(folder) < 100
 
 
 def test_staged_folder_is_all_or_nothing(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with pytest.raises(RuntimeError), staged_folder(out, "mark") as stage:
+    with pytest.raises(RuntimeError), staged_folder(out, listed_by("mark", set)) as stage:
         (stage / "mark").write_text("half", "utf-8")
         raise RuntimeError
     assert list(tmp_path.iterdir()) == []

@@ -775,8 +775,8 @@ def test_an_empty_folder_and_missing_parents_are_fine(tmp_path: Path) -> None:
 
 OBSTACLES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "full": (lambda d: (d / "manifest.json").unlink(), "is not empty and holds no manifest"),
-    "foreign": (lambda d: (d / "mine.txt").write_text("x"), "mine.txt is no part of the vectors"),
-    "hidden": (lambda d: (d / ".git").mkdir(), ".git is no part of the vectors"),
+    "foreign": (lambda d: (d / "mine.txt").write_text("x"), "mine.txt is no part of the former"),
+    "hidden": (lambda d: (d / ".git").mkdir(), ".git is no part of the former"),
     "other": (lambda d: (d / "manifest.json").write_text("{}"), "is no manifest of"),
 }
 
@@ -831,7 +831,7 @@ def test_a_failed_rename_puts_the_old_set_back(
         real(source, target)
 
     before = contents(vectors)
-    monkeypatch.setattr("approxnorm.vectors.folder.os.replace", second_fails)
+    monkeypatch.setattr("approxnorm.output.os.replace", second_fails)
     with pytest.raises(ApproxNormError, match="cannot be written: Permission denied"):
         write_vectors(small(), vectors, level=0)
     assert contents(vectors) == before

@@ -12,14 +12,14 @@ import numpy as np
 
 from approxnorm.cli.npy_stream import NpyStream
 from approxnorm.errors import ApproxNormError
-from approxnorm.inputs.files import write_atomically
-from approxnorm.run.folders import staged_folder
+from approxnorm.output import listed_by, staged_folder, write_atomically
 
 if TYPE_CHECKING:
     from approxnorm.inputs import Layer
     from approxnorm.model import RMSNorm
 
 MANIFEST = "trace.json"
+_FORMER = listed_by(MANIFEST, lambda former: {s["file"] for s in former["signals"]})
 
 
 def require_npy(path: Path, option: str) -> None:
@@ -39,7 +39,7 @@ def write_outputs(
     if trace is None:
         write_atomically(out, lambda file: _write_y(model, layer, shape, file))
         return []
-    with staged_folder(trace, marker=MANIFEST) as folder:
+    with staged_folder(trace, _FORMER) as folder:
         names: list[str] = []
         write_atomically(
             out, lambda file: names.extend(_write_traced(model, layer, shape, file, folder))

@@ -1,11 +1,7 @@
 """Single arrays: read whole, written atomically; and the file that ships with the package."""
 
-import os
-import secrets
-from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
@@ -13,6 +9,7 @@ from approxnorm.errors import ApproxNormError
 from approxnorm.inputs.layers import require_file
 from approxnorm.inputs.npy import open_npy
 from approxnorm.inputs.stored import check_dtype
+from approxnorm.output import write_atomically
 
 DEFAULT_FILE = "smollm2_norm_inputs.npz"
 
@@ -46,27 +43,6 @@ def save_array(path: str | Path, array: np.ndarray) -> None:
         raise ApproxNormError(f"{path} has the suffix {path.suffix!r}; it must be a .npy file")
     check_dtype(str(path), array.dtype)
     write_atomically(path, lambda out: np.lib.format.write_array(out, array, allow_pickle=False))
-
-
-def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
-    """Call write with a new file beside path, then rename it to path; remove it on failure.
-
-    A symbolic link at path is replaced, not followed. Raises ApproxNormError if the operating
-    system refuses; what else write raises passes through.
-    """
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        # Opened by hand and not by tempfile, so that the umask sets the permissions.
-        with open(beside, "xb") as out:
-            write(out)
-        os.replace(beside, path)
-    except OSError as error:
-        raise ApproxNormError(
-            f"{path} cannot be written: {error.strerror or error}; give a path in a folder that "
-            f"exists and may be written to"
-        ) from error
-    finally:
-        beside.unlink(missing_ok=True)  # after the rename there is nothing left to remove
 
 
 def default_activations() -> Path:

@@ -29,7 +29,8 @@ class Layer:
     dim: channels, the last axis of x. rows: the product of its leading axes (may be 0).
     gamma: float32 or float64 (dim,), as stored (narrower floats are widened to float32, integers
     to float64); None if the file has none.
-    eps: the shortest decimal of the stored value, finite and not negative; None if the file has none.
+    eps: the shortest decimal of the stored value, finite and not negative; None if the file has
+    none.
     is_codes: whether x is stored as integers, that is, holds codes and not real values.
     source: the file, as it was given.
     """

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from approxnorm.errors import ApproxNormError
-from approxnorm.inputs.files import write_atomically
+from approxnorm.output import write_atomically
 from approxnorm.report import view
 
 

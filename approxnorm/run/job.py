@@ -17,8 +17,9 @@ from approxnorm.errors import ApproxNormError
 from approxnorm.inputs import Layer, open_activations
 from approxnorm.metrics import LayerErrors, bound
 from approxnorm.model import RMSNorm
+from approxnorm.output import staged_folder
 from approxnorm.report import write_report
-from approxnorm.run.folders import folder_names, staged_folder
+from approxnorm.run.folders import REPORT, RESULTS, check_former_run, folder_names
 from approxnorm.run.stages import hardware_summary, signal_list
 from approxnorm.spec.rmsnorm_spec import RMSNormSpec
 from approxnorm.vectors import write_vectors
@@ -59,15 +60,15 @@ def run_job(
     options = options or Options()
     layers = open_activations(input_path)
     folders = folder_names([layer.name for layer in layers])
-    with staged_folder(out, marker="report.json") as stage:
+    with staged_folder(out, check_former_run) as stage:
         results = []
         for i, layer in enumerate(layers):
             report = _step(progress, i, len(layers))
             folder = stage / folders[i]
             results.append(_run_layer(spec, layer, folder, options, report))
         summary = _summary(spec, spec_name, input_path, results)
-        write_json(stage / "report.json", summary)
-        write_report(summary, stage / "report.html")
+        write_json(stage / RESULTS, summary)
+        write_report(summary, stage / REPORT)
     return summary
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from approxnorm.backends.numpy_backend import BLOCK_ELEMENTS, storage_dtype
 from approxnorm.errors import ApproxNormError
 from approxnorm.model import RMSNorm
+from approxnorm.output import check_replaceable, staged_folder
 from approxnorm.program import Interval
 from approxnorm.program.datapath import Port
 from approxnorm.vectors import archive, manifest
-from approxnorm.vectors.folder import check_replaceable, write_folder
+from approxnorm.vectors.folder import check_former
 from approxnorm.vectors.generate import Plan, check_numbers, given, plan
 from approxnorm.vectors.manifest import Manifest
 from approxnorm.vectors.read import VectorSet
@@ -46,7 +47,7 @@ def write_vectors(
     allowed, and for the rsqrt method "exact", which has no datapath.
     """
     out = Path(out)
-    check_replaceable(out)
+    check_replaceable(out, check_former)
     if x_codes is None:
         planned = plan(model, level, seed, lanes=lanes)
     else:
@@ -54,9 +55,9 @@ def write_vectors(
         planned, seed = given(model, _own_rows(model, x_codes)), 0
     chosen = "input" if x_codes is not None else level
     header = {"level": chosen, "seed": seed, "lanes": lanes}
-    written: list[Manifest] = []
-    write_folder(out, lambda folder: written.append(_fill(folder, model, planned, header)))
-    return VectorSet(out, written[0])
+    with staged_folder(out, check_former) as folder:
+        written = _fill(folder, model, planned, header)
+    return VectorSet(out, written)
 
 
 def _own_rows(model: RMSNorm, x_codes: np.ndarray) -> np.ndarray:
