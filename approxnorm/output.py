@@ -69,7 +69,7 @@ def check_replaceable(out: Path, check_former: CheckFormer) -> None:
 
 
 def listed_by(marker: str, names: Callable[[Any], set[str]]) -> CheckFormer:
-    """A check that the JSON file ``marker`` is there, and that its ``names`` are all else there is."""
+    """A check that the JSON file ``marker`` is there, and its ``names`` are all else there is."""
 
     def check(out: Path) -> None:
         try:
