@@ -58,7 +58,7 @@ def from_hex(text: bytes, width: int, signed: bool, name: str) -> np.ndarray:
     words = np.zeros(len(lines), np.uint64)
     for i in range(digits):
         words = (words << np.uint64(4)) | values[:, i].astype(np.uint64)
-    if width < 64 and len(words) and int(words.max()) >> width:
+    if width < 64 and int(np.max(words, initial=0)) >> width:
         raise ApproxNormError(f"{name} holds a word of more than {width} bits")
     codes = words.astype(np.int64)
     if signed and width < 64:

@@ -106,7 +106,7 @@ def trailing_zeros(value: np.ndarray) -> np.ndarray:
     rest = np.where(value == 0, np.int64(-(1 << 62)) * 2, value)
     count = np.zeros(value.shape, np.int64)
     for step in (32, 16, 8, 4, 2, 1):
-        empty = rest & ((np.int64(1) << step) - 1) == 0
+        empty = rest & np.int64((1 << step) - 1) == 0
         count += np.where(empty, step, 0)
         rest = np.where(empty, rest >> step, rest)
     return count
