@@ -1,5 +1,5 @@
 # make demo     sets up .venv and runs the main job on the activations that ship with the package
-# make test     sets up .venv and runs the linter, the type checker and all tests but the slow ones
+# make test     sets up .venv and runs the linter, the type checker and all tests
 # The rest is listed by `make help`.
 
 PRESET ?= outlier4-16bit
@@ -22,12 +22,11 @@ INSTALL_CXX := { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-ge
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends g++; }
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-slow lint types format bench setup-all clean distclean
+.PHONY: help demo test lint types format bench setup-all clean distclean
 
 help:
 	@echo 'make demo       run the main job (PRESET=$(PRESET) OUT=$(OUT) INPUT=file.npz)'
-	@echo 'make test       linter, type checker, all tests but the slow ones'
-	@echo 'make test-slow  the slow tests'
+	@echo 'make test       linter, type checker, all tests'
 	@echo 'make lint       linter and type checker only'
 	@echo 'make format     put the source into the standard layout'
 	@echo 'make bench      the benchmarks'
@@ -39,13 +38,11 @@ demo: $(VENV)/.demo
 	@echo 'The report is $(OUT)/report.html'
 
 test: lint $(VENV)/.test
-	$(BIN)/python -m pytest -n $(JOBS) -m 'not slow'
-
-test-slow: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(JOBS) -m slow
+	$(BIN)/python -m pytest -n $(JOBS)
 
 lint: types
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 # The type checker follows folders, not package-dir: show it the package as it is installed.
 TREE := build/types/approxnorm

@@ -258,9 +258,7 @@ def _calibrate_statistic(spec: RMSNormSpec, seen: _Seen, notes: list[str]) -> RM
 
 
 def _x_codes(spec: RMSNormSpec, rows: np.ndarray) -> np.ndarray:
-    shifts = spec.channel_shifts.shifts if spec.channel_shifts else None
-    real = rows if shifts is None else np.ldexp(rows, -np.array(shifts, np.int32))
-    return spec.x.to_format("x").quantize(real.astype(np.float32))
+    return spec.x.to_format("x").quantize(spec.divide_channels(rows))
 
 
 def _calibrate_gamma(spec: RMSNormSpec, gamma: np.ndarray, notes: list[str]) -> RMSNormSpec:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal, overload
 
@@ -11,12 +9,11 @@ import numpy as np
 
 from approxnorm.backends.numpy_backend import NumpyBackend, storage_dtype
 from approxnorm.errors import ApproxNormError
-from approxnorm.formats import limit
 from approxnorm.methods.normalizers import root_float
-from approxnorm.program import Interval
-from approxnorm.program.ops import round_shift_exact
+from approxnorm.program.datapath import Datapath
 from approxnorm.rmsnorm import Assembly, assemble
 from approxnorm.spec.rmsnorm_spec import RMSNormSpec
+from approxnorm.yardstick import exact_rows
 
 Trace = dict[str, np.ndarray]
 
@@ -61,23 +58,18 @@ class RMSNorm:
         Raises ApproxNormError for a wrong row length, dtype or a code outside the format.
         """
         rows, leading = self._rows(np.asarray(x))
-        if self.assembly.datapath is None:
-            y = self._exact(rows).reshape(*leading, self.dim)
-            return (y, {"y": y}) if trace else y
         inputs = {"x": rows, **self._channels}
-        if not trace:
+        if not trace and self.assembly.datapath is not None:
             return self._backend.run(inputs).reshape(*leading, self.dim)
         traced = self._backend.run_traced(inputs)
+        if self.assembly.datapath is None:
+            traced["y"] = exact_rows(self.assembly, self.gamma, traced)
         shaped = {n: self._shape(n, v, leading) for n, v in traced.items()}
-        return shaped[self._backend.datapath.output], shaped
+        return (shaped["y"], shaped) if trace else shaped["y"]
 
     def quantize(self, x: np.ndarray) -> np.ndarray:
         """Real x (..., dim) to input codes; infinities saturate, NaN is refused."""
-        shifts = self._channel_shifts
-        real = np.asarray(x, np.float32)
-        if shifts is not None:
-            real = np.ldexp(real, -shifts).astype(np.float32)
-        codes = self.assembly.x_format.quantize(real)
+        codes = self.assembly.x_format.quantize(self.spec.divide_channels(x))
         return codes.astype(self._x_dtype)
 
     def dequantize(self, y: np.ndarray) -> np.ndarray:
@@ -94,18 +86,23 @@ class RMSNorm:
         gain = self.spec.normalize.gamma_gain_squared(self.assembly.context)
         return self.assembly.context.gamma.dequantize(self.gamma) / root_float(gain)
 
+    @property
+    def _datapath(self) -> Datapath:
+        """What the backend runs: all of it, or the exact yardstick's front."""
+        return self.assembly.datapath or self.assembly.front
+
     @cached_property
     def _backend(self) -> NumpyBackend:
-        return NumpyBackend(self.assembly.require_datapath())
+        return NumpyBackend(self._datapath)
 
     @cached_property
     def _channels(self) -> dict[str, np.ndarray]:
-        """Channel inputs in their narrowest dtypes."""
+        """Channel inputs in their narrowest dtypes; the yardstick's front has no gamma."""
         values = dict(self.spec.normalize.channels(self.gamma, self.assembly.context))
         if self._channel_shifts is not None:
             values["channel_shift"] = self._channel_shifts
-        ports = {p.name: p for p in self.assembly.require_datapath().inputs}
-        return {n: v.astype(storage_dtype(ports[n].interval)) for n, v in values.items()}
+        ports = {p.name: p.interval for p in self._datapath.inputs if p.level == "channel"}
+        return {n: values[n].astype(storage_dtype(interval)) for n, interval in ports.items()}
 
     @cached_property
     def _channel_shifts(self) -> np.ndarray | None:
@@ -150,49 +147,6 @@ class RMSNorm:
         if name in self._channels:
             return value
         return value.reshape(leading if value.ndim == 1 else (*leading, self.dim))
-
-    def _exact(self, rows: np.ndarray) -> np.ndarray:
-        """The correctly rounded result for the spec's statistic, in integers of any size."""
-        assembly = self.assembly
-        backend = NumpyBackend(assembly.front)
-        channels = {}
-        if self._channel_shifts is not None:
-            channels["channel_shift"] = self._channel_shifts
-        traced = backend.run_traced({"x": rows, **channels})
-        offset = self.spec.normalize.weight_offset(assembly.context)
-        weight = [int(g) - assembly.context.gamma.zero_point + offset for g in self.gamma]
-        y = np.empty(rows.shape, np.int64)
-        for i in range(len(rows)):
-            shift = 0 if assembly.row.row_shift is None else int(traced["row_shift"][i])
-            operand = int(traced[assembly.row.operand.name][i])
-            y[i] = self._exact_row(traced[assembly.row.x.name][i], operand, shift, weight)
-        return y.astype(storage_dtype(Interval(assembly.context.y.lo, assembly.context.y.hi)))
-
-    def _exact_row(self, x: np.ndarray, operand: int, shift: int, weight: list[int]) -> np.ndarray:
-        context, y = self.assembly.context, self.assembly.context.y
-        unit = self.assembly.x_format.scale**2 * context.operand_squared_unit
-        total = operand + self.spec.eps_fraction / (unit * Fraction(4) ** shift)
-        if total == 0:
-            return np.full(len(x), y.zero_point, np.int64)
-        gain = context.gain_squared(gamma_scale=context.gamma.scale, out_scale=y.scale)
-        ratio = gain / total / self.spec.normalize.gamma_gain_squared(context)
-        codes = [
-            _rounded_product(int(v) * w, ratio, y.rounding) for v, w in zip(x, weight, strict=True)
-        ]
-        lo, hi = y.lo - y.zero_point, y.hi - y.zero_point
-        wide = 1 << 62  # beyond any format: limiting a limited value changes nothing but WRAP
-        if any(abs(c) >= wide for c in codes):
-            codes = [max(-wide, min(wide - 1, c)) for c in codes]
-        return limit(np.array(codes, np.int64), lo, hi, y.overflow) + y.zero_point
-
-
-def _rounded_product(product: int, ratio: Fraction, rounding: Any) -> int:
-    """product * sqrt(ratio), correctly rounded: two exact bits and a sticky one decide."""
-    square = product * product * ratio.numerator * 4
-    root = math.isqrt(square // ratio.denominator)
-    inexact = root * root * ratio.denominator != square
-    quarters = 2 * root + inexact
-    return round_shift_exact(-quarters if product < 0 else quarters, 2, rounding)
 
 
 def _check_codes(codes: np.ndarray, lo: int, hi: int, what: str) -> np.ndarray:

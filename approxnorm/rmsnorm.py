@@ -102,6 +102,7 @@ def _assemble(spec: RMSNormSpec) -> Assembly:
     context = Context(
         rsqrt=rsqrt,
         operand_squared_unit=unit,
+        eps=eps,
         eps_code=_eps_code(spec, eps, guard),
         guard=guard,
         gamma=spec.gamma.to_format("gamma"),

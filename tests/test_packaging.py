@@ -30,6 +30,7 @@ LAYERS = [
     ["methods"],
     ["spec"],
     ["rmsnorm"],
+    ["yardstick"],
     ["model"],
     ["inputs", "reference"],
     ["calibrate", "metrics"],

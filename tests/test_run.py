@@ -18,6 +18,7 @@ from approxnorm.run.job import Options, calibrated_model, run_job
 from approxnorm.vectors import read_vectors
 
 DIM = 24
+LEVEL_0 = Options(level=0)
 
 # int8 data with an outlier channel: eps is below one unit, which is not the matter here.
 pytestmark = pytest.mark.filterwarnings("ignore::approxnorm.EpsWarning")
@@ -40,7 +41,7 @@ def activations(path: Path, **extra: Any) -> Path:
 
 
 def run(spec: RMSNormSpec, source: Path, out: Path) -> dict[str, Any]:
-    return run_job(spec, spec_name="test", input_path=source, out=out, options=Options(level=0))
+    return run_job(spec, spec_name="test", input_path=source, out=out, options=LEVEL_0)
 
 
 @pytest.fixture(scope="module")
@@ -148,10 +149,22 @@ def test_bad_layer_leaves_nothing(tmp_path: Path, extra: dict[str, Any], words: 
     assert sorted(p.name for p in tmp_path.iterdir()) == ["acts.npz"]
 
 
-def test_layer_without_gamma_is_named(tmp_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.ones((2, DIM), np.float32))
-    with pytest.raises(ApproxNormError, match="layer x has no gamma"):
-        run(preset("int8-linear"), tmp_path / "x.npy", tmp_path / "out")
+def test_a_file_without_gamma_takes_ones_or_the_one_given(tmp_path: Path) -> None:
+    x = np.linspace(-1, 1, 2 * DIM, dtype=np.float32).reshape(2, DIM)
+    np.save(tmp_path / "x.npy", x)
+    spec = preset("int8-linear")
+    results = run(spec, tmp_path / "x.npy", tmp_path / "ones")["layers"][0]
+    assert results["calibration"][0] == "gamma: the file has none; ones are used"
+    gamma = np.linspace(1, 2, DIM)
+    out = tmp_path / "given"
+    given = run_job(
+        spec, spec_name="t", input_path=tmp_path / "x.npy", out=out, gamma=gamma, options=LEVEL_0
+    )["layers"][0]
+    stored = read_vectors(out / given["folder"] / "vectors")
+    assert stored.digest == given["digest"] != results["digest"]
+    assert len(set(stored.array("gamma").tolist())) > DIM // 2
+    with pytest.raises(ApproxNormError, match=r"gamma has shape \(3,\); the rows of layer x"):
+        run_job(spec, spec_name="t", input_path=tmp_path / "x.npy", out=out, gamma=np.ones(3))
 
 
 def test_folder_names_are_safe_and_distinct() -> None:

@@ -41,10 +41,13 @@ class Context:
     operand_squared_unit: the real mean square of one unit of the operand, before a row exponent:
         ``mean(x**2) + eps = operand_squared_unit * (operand + eps_code / 2**guard)``, in units of
         x's codes squared.
+    eps: the exact eps in units of the operand, without a row exponent; eps_code is it with
+        ``guard`` fraction bits, rounded.
     """
 
     rsqrt: FunctionMethod
     operand_squared_unit: Fraction
+    eps: Fraction
     eps_code: int
     guard: int
     gamma: Format

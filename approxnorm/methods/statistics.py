@@ -92,14 +92,6 @@ class Statistic(Method):
         absent = [name for name in self.needs if getattr(self, name) is None]
         return absent + (["bias"] if self.bias == "calibrate" else [])
 
-    def check_resolved(self) -> None:
-        """Raise ApproxNormError if a field still has to be calibrated."""
-        if self.missing():
-            raise ApproxNormError(
-                f"statistic.{self.missing()[0]} is not set; give a number, or calibrate the spec"
-                " on data"
-            )
-
     @property
     def bias_fraction(self) -> Fraction:
         """The bias as an exact number; a calibrated one must have been chosen before."""

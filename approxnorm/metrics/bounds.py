@@ -154,13 +154,12 @@ class _Worst:
         """(e, what stands for it, the least S) for each shift of a row exponent."""
         assembly, spec = self.model.assembly, self.model.spec
         context, row = assembly.context, assembly.row
-        eps = spec.eps_fraction / (assembly.x_format.scale**2 * context.operand_squared_unit)
         shifts = range(1) if row.row_shift is None else range(row.row_shift.interval.hi + 1)
         for shift in shifts:
             unit = Fraction(4) ** shift
             code = round(context.eps_code / unit)
             peak = 1 if shift == 0 or spec.row_exponent is None else 1 << spec.row_exponent.bits - 2
-            yield eps / unit, Fraction(code, 1 << context.guard), self._least_sum(peak)
+            yield context.eps / unit, Fraction(code, 1 << context.guard), self._least_sum(peak)
 
     def _least_sum(self, peak: int) -> int:
         if self.exact_sum:

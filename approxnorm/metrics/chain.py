@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from approxnorm.backends.numpy_backend import NumpyBackend, storage_dtype
 from approxnorm.formats import Rounding
 from approxnorm.methods.normalize.multiply import Multiply
 from approxnorm.methods.normalizers import Normalize, root_float
@@ -29,24 +28,6 @@ CAUSES = (
     "normalize",
     "output_rounding",
 )
-
-
-def traced_run(model: RMSNorm, codes: np.ndarray) -> tuple[np.ndarray, Trace]:
-    """Output codes and signals of input codes (rows, dim).
-
-    The exact yardstick has no signals beyond the statistic's; those are computed here.
-    """
-    if model.assembly.datapath is not None:
-        return model(codes, trace=True)
-    front = model.assembly.front
-    ports = {p.name: p for p in front.inputs}
-    inputs = {"x": codes}
-    shifts = model.spec.channel_shifts
-    if shifts is not None:
-        inputs["channel_shift"] = np.array(shifts.shifts)
-    inputs = {n: v.astype(storage_dtype(ports[n].interval)) for n, v in inputs.items()}
-    y = model(codes)
-    return y, NumpyBackend(front).run_traced(inputs) | {"y": y}
 
 
 def steps(
@@ -120,16 +101,17 @@ class FinalRounding:
 
     def unrounded(self, trace: Trace) -> np.ndarray:
         """value / 2**amount as float64, in y's LSBs without its zero point."""
-        amount = self._amount(trace).astype(np.int32)
+        amount = self.amounts(trace).astype(np.int32)
         return trace[self.value].astype(np.float64) * np.ldexp(1.0, -amount)
 
     def rounded(self, trace: Trace) -> np.ndarray:
         """The rounded value before any format limits it, int64; limited far beyond all formats."""
         wide = 1 << 60
-        value, amount = trace[self.value], self._amount(trace)
+        value, amount = trace[self.value], self.amounts(trace)
         return np.asarray(ops.round_shift(value, amount, self.mode, (-wide, wide)))
 
-    def _amount(self, trace: Trace) -> np.ndarray:
+    def amounts(self, trace: Trace) -> np.ndarray:
+        """The shift amounts as they meet the values (rows, dim): that shape, (rows, 1) or (1, 1)."""
         if isinstance(self.amount, int):
             return np.array([[self.amount]])
         amount = trace[self.amount]

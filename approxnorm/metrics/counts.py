@@ -57,11 +57,8 @@ def at_limits(codes: np.ndarray, lo: int, hi: int) -> int:
 def beyond_input(model: RMSNorm, x_real: np.ndarray, codes: np.ndarray) -> int:
     """How many real inputs x's format could not hold."""
     form = model.assembly.x_format
-    shifts = model.spec.channel_shifts
-    if shifts is not None:
-        x_real = np.ldexp(x_real, -np.array(shifts.shifts, np.int32)).astype(np.float32)
     wide = replace(form, width=form.width + 2, signed=True, overflow=Overflow.SAT)
-    return int(np.count_nonzero(wide.quantize(x_real) != codes))
+    return int(np.count_nonzero(wide.quantize(model.spec.divide_channels(x_real)) != codes))
 
 
 def beyond_row(model: RMSNorm, trace: Trace) -> int:

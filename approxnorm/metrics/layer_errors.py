@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from approxnorm.errors import ApproxNormError
-from approxnorm.metrics.chain import CAUSES, steps, traced_run
+from approxnorm.metrics.chain import CAUSES, steps
 from approxnorm.metrics.counts import (
     AccumulatorCounts,
     CodeCounts,
@@ -120,7 +120,7 @@ class LayerErrors:
 
     def _measure(self, codes: np.ndarray, x_real: np.ndarray | None) -> None:
         model = self._model
-        y, trace = traced_run(model, codes)
+        y, trace = model(codes, trace=True)
         got = model.dequantize(y)
         self._rows += len(codes)
         weight = model.gamma_real() + self._one

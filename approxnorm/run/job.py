@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from approxnorm.vectors import write_vectors
 # (step, layer index, layers, fraction of the layer done)
 Progress = Callable[[str, int, int, float], None]
 
-MAX_VECTOR_ROWS = 64  # rows of the user's own activations that become golden vectors
+MAX_VECTOR_ROWS = 16  # rows of the user's own activations that become golden vectors
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ def run_job(
     spec_name: str,
     input_path: Path,
     out: Path,
+    gamma: np.ndarray | None = None,
     options: Options | None = None,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
@@ -54,6 +55,7 @@ def run_job(
     ``spec.json`` (every number filled in), ``errors.json`` and ``vectors/`` and
     ``vectors-input/`` (golden vectors, generated and from the activations themselves). The folder
     appears whole at the end, or not at all. Activations are read in blocks, twice.
+    gamma: real (dim,), for files without it, or in place of theirs; ones if there is none.
 
     Raises ApproxNormError for bad input; it names the file and the layer.
     """
@@ -65,7 +67,8 @@ def run_job(
         for i, layer in enumerate(layers):
             report = _step(progress, i, len(layers))
             folder = stage / folders[i]
-            results.append(_run_layer(spec, layer, folder, options, report))
+            with_own, notes = with_gamma(layer, gamma)
+            results.append(_run_layer(spec, with_own, notes, folder, options, report))
         summary = _summary(spec, spec_name, input_path, results)
         write_json(stage / RESULTS, summary)
         write_report(summary, stage / REPORT)
@@ -83,6 +86,7 @@ def _step(progress: Progress | None, index: int, count: int) -> Callable[[str, f
 def _run_layer(
     spec: RMSNormSpec,
     layer: Layer,
+    notes: list[str],
     folder: Path,
     options: Options,
     report: Callable[[str, float], None],
@@ -107,7 +111,7 @@ def _run_layer(
         "dim": layer.dim,
         "eps": model.spec.eps,
         "digest": model.digest,
-        "calibration": calibration.notes,
+        "calibration": notes + calibration.notes,
         **errors.result(),
         "bound": bound(model).to_dict(),
         "signals": signal_list(model),
@@ -119,23 +123,44 @@ def _run_layer(
     return result
 
 
+def with_gamma(layer: Layer, gamma: np.ndarray | None) -> tuple[Layer, list[str]]:
+    """The layer with a gamma: the one given, else its own, else ones; and a note if not its own.
+
+    Raises ApproxNormError if the one given does not fit, or is codes where x is real.
+    """
+    if gamma is None and layer.gamma is not None:
+        return layer, []
+    if gamma is None:
+        ones = np.ones(layer.dim, np.float32)
+        return replace(layer, gamma=ones), ["gamma: the file has none; ones are used"]
+    if gamma.dtype.kind in "iu" and not layer.is_codes:
+        raise ApproxNormError(
+            "gamma holds integers, that is codes, where x is calibrated on real activations;"
+            " allowed: real gamma"
+        )
+    if gamma.shape != (layer.dim,):
+        raise ApproxNormError(
+            f"gamma has shape {gamma.shape}; the rows of layer {layer.name} of {layer.source} have"
+            f" {layer.dim} elements"
+        )
+    notes = [] if layer.gamma is None else ["gamma: the one given takes the place of the file's"]
+    return replace(layer, gamma=gamma), notes
+
+
 def calibrated_model(
     spec: RMSNormSpec, layer: Layer, progress: Callable[[float], None] | None = None
 ) -> tuple[RMSNorm, Calibration]:
     """The model of one layer: its eps, gamma and row length, and the scales that the data asks for.
 
-    The layer's own eps, if the file has one, takes the place of the spec's.
-    Raises ApproxNormError that names the layer.
+    The layer has a gamma (``with_gamma``). Its own eps, if the file has one, takes the place of
+    the spec's. Raises ApproxNormError that names the layer.
     """
     if layer.is_codes:
         raise ApproxNormError(
             f"{layer.source}: layer {layer.name} holds integer codes; allowed: real activations"
             " (use `approxnorm apply` for codes)"
         )
-    if layer.gamma is None:
-        raise ApproxNormError(
-            f"{layer.source}: layer {layer.name} has no gamma; store it as {layer.name}.gamma"
-        )
+    assert layer.gamma is not None
     if layer.rows == 0:
         raise ApproxNormError(f"{layer.source}: layer {layer.name} has no rows")
     if layer.eps is not None:

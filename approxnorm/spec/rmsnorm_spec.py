@@ -115,6 +115,14 @@ class RMSNormSpec(Fields):
         """eps as its shortest decimal says, exactly: 1e-5 is 1/100000."""
         return Fraction(repr(self.eps))
 
+    def divide_channels(self, real: np.ndarray) -> np.ndarray:
+        """Real x (..., dim) as float32 divided by the channel factors, if there are any; exact."""
+        values = np.asarray(real, np.float32)
+        if self.channel_shifts is None:
+            return values
+        shifts = np.array(self.channel_shifts.shifts, np.int32)
+        return np.ldexp(values, -shifts).astype(np.float32)
+
     def with_dim(self, dim: int) -> RMSNormSpec:
         """The same spec for rows of ``dim`` elements; ApproxNormError if it names another."""
         if self.dim not in (None, dim):
