@@ -522,28 +522,44 @@ def test_a_line_break_in_a_name_does_not_break_the_line(cli: Cli, folder: Path) 
 # --- statuses, streams, warnings
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "nosuch",
-        "show",
-        "show --nosuch",
-        "apply spec.json",
-        "vectors x --out v --level 3",
-        "--nosuch",
-    ],
-)
-def test_bad_usage(cli: Cli, words: str) -> None:
-    result = cli(*words.split())
-    assert (result.status, result.out) == (2, "")
-    assert "Usage" in result.err
+COMMANDS = ("presets", "show", "rsqrt", "apply", "error", "vectors", "run", "schema")
+USAGE_FAULTS = [
+    ("nosuch", ["'nosuch'", *COMMANDS]),
+    ("show", ["SPEC", "preset's name", "show --help"]),
+    ("show x y", ["(y)", "SPEC"]),
+    ("show --nosuch", ["--nosuch", "--dim", "--gamma"]),
+    ("--nosuch", ["--nosuch", "--version"]),
+    ("show int8-log --dim", ["--dim", "argument"]),
+    ("show int8-log --dim 0", ["--dim", "found 0", "an integer from 1 on"]),
+    ("show int8-log --json=3", ["--json", "value"]),
+    ("apply spec.json", ["--input"]),
+    ("run int8-log", ["--out", "Where to write"]),
+    ("run int8-log --out v --level 3", ["--level", "found 3", "an integer from 0 to 2"]),
+    ("vectors x --out v --level 3", ["--level", "found 3", "an integer from 0 to 2"]),
+    ("vectors x --out v --lanes 0", ["--lanes", "found 0", "an integer from 1 on"]),
+    ("vectors x --out v --lanes many", ["--lanes", "found many", "an integer from 1 on"]),
+    ("vectors x --out v --seed -1", ["--seed", "found -1", "an integer from 0 on"]),
+    ("vectors x --out v --rows 0", ["--rows", "found 0", "an integer from 1 on"]),
+    ("rsqrt linear --function cos", ["--function", "'cos'", "'exp2'"]),
+]
+
+
+@pytest.mark.parametrize(("command", "words"), USAGE_FAULTS, ids=name_of)
+def test_bad_usage(cli: Cli, folder: Path, command: str, words: list[str]) -> None:
+    check_refused(cli, folder, command, words)
+
+
+def test_no_arguments_print_the_help(cli: Cli) -> None:
+    shown = cli()
+    assert "Usage" in shown.out + shown.err
+    assert not (shown.out + shown.err).startswith("approxnorm:")
 
 
 def test_version_and_help(cli: Cli) -> None:
     assert cli("--version") == (0, "approxnorm 0.1.0\n", "")
     shown = cli("--help")
     assert shown.status == 0
-    for command in ("presets", "show", "rsqrt", "apply", "error", "vectors", "run", "schema"):
+    for command in COMMANDS:
         assert f" {command} " in shown.out
         assert cli(command, "--help").status == 0
 

@@ -21,20 +21,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done. 2: bad usage or bad input, told in one line on stderr. 130: interrupted.
     Anything else that goes wrong is a bug and keeps its traceback.
     """
+    from typer import Abort
+
     from approxnorm.cli.app import app
+    from approxnorm.cli.usage import UsageError, sentence
 
     for stream in (sys.stdout, sys.stderr):
         _never_fail_to_encode(stream)
     with warnings.catch_warnings():
         _warn_in_one_line()
         try:
-            app(args=None if arguments is None else list(arguments), prog_name="approxnorm")
-            return 0
+            given = None if arguments is None else list(arguments)
+            # Not standalone: Typer would print usage errors itself, in a box of many lines.
+            status = app(args=given, prog_name="approxnorm", standalone_mode=False)
+            return status if isinstance(status, int) else 0
+        except UsageError as error:
+            return _fail(sentence(error))
         except SystemExit as exit_:
             return _status(exit_)
         except ApproxNormError as error:
             return _fail(str(error))
-        except KeyboardInterrupt:
+        except (Abort, KeyboardInterrupt):
             return INTERRUPTED
         except BrokenPipeError:
             return BROKEN_PIPE
@@ -53,7 +60,8 @@ def _status(exit_: SystemExit) -> int:
 
 
 def _fail(message: str) -> int:
-    sys.stderr.write(f"approxnorm: {_one_line(message)}\n")
+    if message:  # else help was printed, as for no arguments at all
+        sys.stderr.write(f"approxnorm: {_one_line(message)}\n")
     return FAILURE
 
 

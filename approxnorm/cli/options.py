@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from approxnorm.cli.usage import integer_in
+
 SpecArgument = Annotated[
     str, typer.Argument(metavar="SPEC", help="A preset's name, or a .toml or .json file.")
 ]
@@ -14,7 +16,10 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")
 ]
 DimOption = Annotated[
-    int | None, typer.Option(min=1, metavar="N", help="Row length, where the spec leaves it open.")
+    int | None,
+    typer.Option(
+        parser=integer_in(1), metavar="N", help="Row length, where the spec leaves it open."
+    ),
 ]
 InputOption = Annotated[
     Path | None,
@@ -37,7 +42,21 @@ OutFolderOption = Annotated[
 ]
 LevelOption = Annotated[
     int,
-    typer.Option(min=0, max=2, help="Golden vectors: 0 corners, 1 and every table entry, 2 more."),
+    typer.Option(
+        parser=integer_in(0, 2),
+        metavar="N",
+        help="Golden vectors: 0 corners, 1 and every table entry, 2 more.",
+    ),
 ]
-SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the random golden vectors.")]
-LanesOption = Annotated[int, typer.Option(min=1, help="Codes in one line of a vector file.")]
+SeedOption = Annotated[
+    int,
+    typer.Option(parser=integer_in(0), metavar="N", help="Seed of the random golden vectors."),
+]
+LanesOption = Annotated[
+    int,
+    typer.Option(parser=integer_in(1), metavar="N", help="Codes in one line of a vector file."),
+]
+RowsOption = Annotated[
+    int,
+    typer.Option(parser=integer_in(1), metavar="N", help="Rows of FILE that are taken, at most."),
+]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from approxnorm.cli.options import (
     DimOption,
@@ -16,6 +14,7 @@ from approxnorm.cli.options import (
     LayerOption,
     LevelOption,
     OutFolderOption,
+    RowsOption,
     SeedOption,
     SpecArgument,
 )
@@ -36,7 +35,7 @@ def vectors(
     lanes: LanesOption = 8,
     input: InputOption = None,
     layer: LayerOption = None,
-    rows: Annotated[int, typer.Option(min=1, help="Rows of FILE that are taken, at most.")] = 64,
+    rows: RowsOption = 64,
     gamma: GammaOption = None,
     dim: DimOption = None,
     json: JsonOption = False,
