@@ -15,9 +15,9 @@ from approxnorm.program.datapath import DatapathBuilder, Port
 MEAN_BITS = 8  # significant bits of the constant 1/k that the dynamic step uses
 
 
-def low_bit_code(magnitude: Any, step: Any, bits: int, rounding: Rounding) -> Any:
-    """min(round(magnitude / 2**step), 2**bits - 1); step is a constant or a signal."""
-    return ops.round_shift(magnitude, step, rounding, (0, (1 << bits) - 1))
+def rescaled(squares: Any, step: Any) -> Any:
+    """squares * 4**step: from units of the step back to units of x; step as in low_code."""
+    return ops.round_shift(squares, ops.neg(ops.shift_left(step, 1)), Rounding.TRN)
 
 
 class LowBitStatistic(Statistic):
@@ -48,6 +48,16 @@ class LowBitStatistic(Statistic):
         # From fine to coarse: at equal error, the first one found squares fewer bits away.
         values = range(magnitude_bits + 1) if self.step == "static" else range(-4, 4)
         return [self.model_copy(update={own: v}) for v in values]
+
+    def low_code(self, magnitude: Any, step: Any) -> Any:
+        """min(round(magnitude / 2**step), 2**bits - 1); step is a constant or a signal."""
+        return ops.round_shift(magnitude, step, self.rounding, (0, (1 << self.bits) - 1))
+
+    def low_square(self, magnitude: Any, step: Any = None) -> Any:
+        """The square of the low-bit code; the static step if none is given."""
+        step = self.step_exponent if step is None else step
+        code = ops.named("low_code", self.low_code(magnitude, step))
+        return ops.named("square", code * code)
 
     def magnitude(self, b: DatapathBuilder, x: Port) -> Port:
         """The element signal |x|."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
-from approxnorm.formats import Rounding
-from approxnorm.methods.low_bits import LowBitStatistic, low_bit_code
+from approxnorm.methods.low_bits import LowBitStatistic, rescaled
 from approxnorm.methods.statistics import STATISTICS, Declared
 from approxnorm.program import ops
 from approxnorm.program.datapath import DatapathBuilder, Port
@@ -29,27 +28,18 @@ class LowBit(LowBitStatistic):
             return self._static(b, x)
         magnitude = self.magnitude(b, x)
         step = self.dynamic_step(b, magnitude)
-        square = b.element("square_stage", self._square, magnitude, step)
+        square = b.element("square_stage", self.low_square, magnitude, step)
         total = self.accumulate(b, b.sum("sum", square))
-        operand = b.row("operand_stage", rescale, total, step)
+        operand = b.row(
+            "operand_stage", lambda s, j: ops.named("rescaled_sum", rescaled(s, j)), total, step
+        )
         return Declared(operand, Fraction(b.dim))
 
     def _static(self, b: DatapathBuilder, x: Port) -> Declared:
         assert self.step_exponent is not None
-        exponent = self.step_exponent
 
         def square(v: Any) -> Any:
-            return self._square(ops.named("magnitude", ops.absolute(v)), exponent)
+            return self.low_square(ops.named("magnitude", ops.absolute(v)))
 
         total = b.sum("sum", b.element("square_stage", square, x))
-        return Declared(self.accumulate(b, total), Fraction(b.dim), exponent)
-
-    def _square(self, magnitude: Any, step: Any) -> Any:
-        code = ops.named("low_code", low_bit_code(magnitude, step, self.bits, self.rounding))
-        return ops.named("square", code * code)
-
-
-def rescale(total: Any, step: Any) -> Any:
-    """sum * 4**step: back to the units of x."""
-    doubled = ops.shift_left(step, 1)
-    return ops.named("rescaled_sum", ops.round_shift(total, ops.neg(doubled), Rounding.TRN))
+        return Declared(self.accumulate(b, total), Fraction(b.dim), self.step_exponent)

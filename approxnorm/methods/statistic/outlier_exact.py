@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from approxnorm.formats import Rounding
-from approxnorm.methods.low_bits import LowBitStatistic, low_bit_code
+from approxnorm.methods.low_bits import LowBitStatistic, rescaled
 from approxnorm.methods.statistics import STATISTICS, Declared, Observed
 from approxnorm.program import ops
 from approxnorm.program.datapath import MAX_TOP, DatapathBuilder, Port
@@ -66,8 +66,7 @@ class OutlierExact(LowBitStatistic):
         edge = (2 << self.bits) - 1
         threshold = ops.round_shift(edge, ops.neg(step), Rounding.TRN)
         is_low = ops.named("is_low", ops.less(ops.shift_left(magnitude, 1), threshold))
-        code = low_bit_code(magnitude, step, self.bits, self.rounding)
-        code = ops.named("low_code", ops.select(is_low, code, 0))
+        code = ops.named("low_code", ops.select(is_low, self.low_code(magnitude, step), 0))
         outlier = ops.named("outlier", ops.select(is_low, 0, magnitude))
         return (
             ops.named("square", code * code),
@@ -76,12 +75,11 @@ class OutlierExact(LowBitStatistic):
 
     def _combine(self, low_sum: Any, outlier_sum: Any, step: Any = None) -> Any:
         step = self.step_exponent if step is None else step
-        low = ops.round_shift(low_sum, ops.neg(ops.shift_left(step, 1)), Rounding.TRN)
-        return ops.named("exact_sum", low + outlier_sum)
+        return ops.named("exact_sum", rescaled(low_sum, step) + outlier_sum)
 
     def _top(self, b: DatapathBuilder, magnitude: Port, step: tuple[Port, ...]) -> Port:
         largest = b.top("largest", magnitude, min(self.top, b.dim))
-        square = b.element("square_stage", self._low_square, magnitude, *step)
+        square = b.element("square_stage", self.low_square, magnitude, *step)
         exact = b.sum("sum", square)
         low_sum = self.accumulate(b, exact)
         narrowed = low_sum is not exact
@@ -89,12 +87,6 @@ class OutlierExact(LowBitStatistic):
             "operand_stage", lambda *s: self._correct(narrowed, *s), low_sum, *largest, *step
         )
         return port
-
-    def _low_square(self, magnitude: Any, step: Any = None) -> Any:
-        step = self.step_exponent if step is None else step
-        code = low_bit_code(magnitude, step, self.bits, self.rounding)
-        code = ops.named("low_code", code)
-        return ops.named("square", code * code)
 
     def _correct(self, narrowed: bool, low_sum: Any, *rest: Any) -> Any:
         """Replace the low-bit squares of the largest magnitudes by true ones.
@@ -104,12 +96,10 @@ class OutlierExact(LowBitStatistic):
         largest, step = (
             (rest, self.step_exponent) if self.step == "static" else (rest[:-1], rest[-1])
         )
-        doubled = ops.neg(ops.shift_left(step, 1))
-        total = ops.round_shift(low_sum, doubled, Rounding.TRN)
+        total = rescaled(low_sum, step)
         for magnitude in largest:
-            code = low_bit_code(magnitude, step, self.bits, self.rounding)
-            low = ops.round_shift(code * code, doubled, Rounding.TRN)
-            total = total + (magnitude * magnitude - low)
+            code = self.low_code(magnitude, step)
+            total = total + (magnitude * magnitude - rescaled(code * code, step))
         if narrowed:
             return ops.named("exact_sum", ops.maximum(total, 0))
         positive = ops.assume(
