@@ -17,6 +17,9 @@ from approxnorm.errors import ApproxNormError
 from approxnorm.formats import Rounding
 from approxnorm.methods.function import RSQRT_METHODS, FunctionMethod
 from approxnorm.methods.rsqrt.fisr import Fisr
+from approxnorm.methods.rsqrt.log2 import Log2
+from approxnorm.methods.rsqrt.newton import Newton
+from approxnorm.tables.error import measure
 from approxnorm.tables.target import RSQRT, Target
 
 ROOT = Path(__file__).parent.parent
@@ -327,10 +330,37 @@ def test_mitchell_alone_needs_no_table() -> None:
     assert method.error().max_error == pytest.approx(0.0888, rel=0.01)
 
 
-def test_tables_state_the_error_of_their_stage() -> None:
-    for name in ("direct", "linear", "quadratic", "bipartite", "multipartite", "powering"):
-        method = make(name)
-        assert {t.bound for t in method.tables()} == {method.error().text(RSQRT)}
+LARGE: list[tuple[str, dict[str, Any]]] = [
+    ("direct", {"frac_bits": 24}),
+    ("newton", {"frac_bits": 22}),
+    ("log2", {"frac_bits": 20}),
+    ("log2", {"form": "correction", "index_bits": 3, "frac_bits": 19}),
+]
+
+
+@pytest.mark.parametrize(("name", "fields"), VARIANTS + LARGE, ids=str)
+def test_tables_state_the_error_of_their_stage(name: str, fields: dict[str, Any]) -> None:
+    """Newton's table serves the seed, the log2 table the logarithm; all others the whole."""
+    method = make(name, **fields)
+    whole = method.error().text(RSQRT)
+    for table in method.tables():
+        if isinstance(method, Newton):
+            assert table.bound == method.seed().error().text(RSQRT)
+        elif table.name == "rsqrt_log2_table":
+            assert isinstance(method, Log2) and method.log_bits is not None
+            log2 = method.build_log2(method.log_bits)
+            error = measure(log2, Target("log2"), method.f, method.log_bits)
+            assert table.bound == error.text(Target("log2"))
+        else:
+            assert table.bound == whole
+
+
+def test_tables_with_a_constant_state_the_error_too() -> None:
+    target = Target("rsqrt", Fraction(277, 100))
+    for name in RSQRT_METHODS.names():
+        if name != "exact" and RSQRT_METHODS.get(name).folds_constant:
+            method = make(name)
+            assert method.error(target).text(target) in {t.bound for t in method.tables(target)}
 
 
 def test_table_names_are_unique_within_a_stage() -> None:

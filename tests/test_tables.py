@@ -12,7 +12,7 @@ import pytest
 
 from approxnorm.tables.additive import Part, SumProblem, fit_sum
 from approxnorm.tables.constants import cell_constants, minimax_between, rounded
-from approxnorm.tables.error import measure, with_bound
+from approxnorm.tables.error import cell_errors, curve, measure, with_bound
 from approxnorm.tables.product import ProductProblem, best_product
 from approxnorm.tables.reference import ANCHOR_BITS
 from approxnorm.tables.search import best_candidate
@@ -119,6 +119,18 @@ def test_reference_of_many_bits_at_random_places() -> None:
             assert int(target.reference(17)[0, i]) == want
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_near_reference_is_within_a_unit(target: Target) -> None:
+    frac_bits, size = 21, 1 << 14
+    for octave in range(target.octaves):
+        for first in (0, 37 * size, (1 << frac_bits) - size):
+            near = target.near_reference(octave, frac_bits, range(first, first + size))
+            assert len(near) == size + 1
+            for i in (0, 1, 777, size - 1, size):
+                want = target.floor(octave, first + i, frac_bits, REFERENCE_BITS)
+                assert abs(int(near[i]) - want) <= 1
+
+
 # --- errors -----------------------------------------------------------------------------------
 
 
@@ -127,13 +139,38 @@ def test_measure_counts_both_ends_of_a_cell() -> None:
     error = measure(lambda o, f: np.where(o == 0, 1 << 10, 1 << 9), RSQRT, 0, 10)
     assert error.max_error == pytest.approx(2**0.5 - 1, rel=1e-12)
     assert error.worst_argument == 2.0
-    assert error.text(RSQRT) == "max rel 4.1421e-01 over [1, 4)"
+    assert error.text(RSQRT) == "max rel 4.1422e-01 over [1, 4)"
 
 
 def test_measure_of_log2_is_absolute() -> None:
     error = measure(lambda o, f: f << 4, Target("log2"), 6, 10)
     assert 0.0861 <= error.max_error <= 0.0861 + 1 / 64
     assert error.text(Target("log2")).startswith("max abs ")
+
+
+@pytest.mark.parametrize("frac_bits", [18, 19])  # with all exact values at once, and without
+def test_measure_in_blocks_is_measuring_at_once(frac_bits: int) -> None:
+    def stage(octave: Any, frac: Any) -> Any:
+        return (5 << 17) - (frac >> (frac_bits - 16)) - (octave << 16)
+
+    octave, frac = np.arange(2)[:, None], np.arange(1 << frac_bits)[None, :]
+    codes, reference = stage(octave, frac), RSQRT.reference(frac_bits)
+    ends = np.stack([cell_errors(codes, 19, reference[:, e : e - 1 or None], True) for e in (0, 1)])
+    error = measure(stage, RSQRT, frac_bits, 19)
+    end, row, column = np.unravel_index(np.abs(ends).argmax(), ends.shape)
+    assert error.max_error == pytest.approx(np.abs(ends).max(), abs=1e-14)
+    assert error.mean_error == pytest.approx(ends.mean(), abs=1e-14)
+    assert error.worst_argument == (1 + float(column + end) / (1 << frac_bits)) * (1 << int(row))
+
+
+def test_curve_keeps_the_peaks() -> None:
+    def stage(octave: Any, frac: Any) -> Any:
+        return 860 - 250 * octave - (1 - octave) * (frac == 1234) * 600  # one code far off
+
+    x, y = curve(stage, RSQRT, 12, 10, 64)
+    assert len(x) == len(y) == 128 and np.all(np.diff(x) >= 0)
+    error = cell_errors(np.array([860 - 600]), 10, RSQRT.reference(12)[0, 1234:1235], True)
+    assert y.min() == error[0] and 0 <= 1 + 1234 / 4096 - x[y.argmin()] < 1 / 32
 
 
 def test_with_bound_leaves_entries_alone() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy as np
 from approxnorm.tables.table import Table
 from approxnorm.tables.target import REFERENCE_BITS, Target
 
-BOUND_FRAC_BITS = 18  # beyond it, tables carry no bound: measuring would take seconds
+EXACT_FRAC_BITS = 18  # beyond it, no array of all exact values is made
+BLOCK = 1 << 16  # arguments at a time
 
 StageFunction = Callable[[Any, Any], Any]  # (octave, frac) -> code with out_bits fraction bits
 
@@ -30,9 +32,16 @@ class StageError:
     worst_argument: float  # where max_error is reached (a limit, if it is a right end)
 
     def text(self, target: Target) -> str:
-        """The bound in words, as a table states it."""
+        """The bound in words, as a table states it: rounded up, so that it is still one."""
         domain = {"rsqrt": "[1, 4)", "exp2": "[0, 1)"}.get(target.name, "[1, 2)")
-        return f"max {'rel' if target.relative else 'abs'} {self.max_error:.4e} over {domain}"
+        kind = "rel" if target.relative else "abs"
+        return f"max {kind} {_rounded_up(self.max_error):.4e} over {domain}"
+
+
+def _rounded_up(value: float) -> float:
+    """The next number of 5 digits."""
+    with localcontext(prec=5, rounding=ROUND_CEILING):
+        return float(+Decimal(value))
 
 
 def cell_errors(
@@ -47,30 +56,57 @@ def cell_errors(
     return difference / (reference.astype(np.float64) if relative else float(1 << REFERENCE_BITS))
 
 
+@dataclass(frozen=True)
+class _Block:
+    """The stage's signed errors at both ends of the cells from ``first`` on, each (n,)."""
+
+    octave: int
+    first: int
+    left: np.ndarray
+    right: np.ndarray
+
+
+def _blocks(
+    function: StageFunction, target: Target, frac_bits: int, out_bits: int
+) -> Iterator[_Block]:
+    """The whole domain in ascending order, a block at a time: memory does not grow with F."""
+    size = 1 << frac_bits
+    for octave in range(target.octaves):
+        for first in range(0, size, BLOCK):
+            part = range(first, min(first + BLOCK, size))
+            frac = np.arange(part.start, part.stop, dtype=np.int64)
+            codes = np.broadcast_to(function(np.full(1, octave, np.int64), frac), frac.shape)
+            if frac_bits > EXACT_FRAC_BITS:
+                exact = target.near_reference(octave, frac_bits, part)
+            else:
+                exact = target.reference(frac_bits)[octave, part.start : part.stop + 1]
+            ends = (
+                cell_errors(codes, out_bits, e, target.relative) for e in (exact[:-1], exact[1:])
+            )
+            yield _Block(octave, first, *ends)
+
+
 def measure(function: StageFunction, target: Target, frac_bits: int, out_bits: int) -> StageError:
-    """Run ``function`` on every (octave, frac) and compare with the exact values."""
-    reference = target.reference(frac_bits)
-    octave = np.arange(target.octaves, dtype=np.int64)[:, None]
-    frac = np.arange(1 << frac_bits, dtype=np.int64)[None, :]
-    codes = np.broadcast_to(function(octave, frac), (target.octaves, 1 << frac_bits))
-    ends = np.stack(
-        [
-            cell_errors(codes, out_bits, reference[:, :-1], target.relative),
-            cell_errors(codes, out_bits, reference[:, 1:], target.relative),
-        ]
-    )
-    end, row, column = np.unravel_index(np.argmax(np.abs(ends)), ends.shape)
-    position = (int(column) + int(end)) / (1 << frac_bits)
-    argument = position if target.name == "exp2" else (1 + position) * (1 << int(row))
-    return StageError(float(np.abs(ends).max()), float(ends.mean()), float(argument))
+    """Run ``function`` on every (octave, frac) and compare with the exact values.
+
+    Beyond EXACT_FRAC_BITS fraction bits they are exact to 2**-50, far below a digit of the text.
+    """
+    worst, place, total = -1.0, (0, 0), 0.0
+    for block in _blocks(function, target, frac_bits, out_bits):
+        for end, errors in enumerate((block.left, block.right)):
+            total += float(errors.sum())
+            column = int(np.argmax(np.abs(errors)))
+            if (found := abs(float(errors[column]))) > worst:
+                worst, place = found, (block.octave, block.first + column + end)
+    octave, fraction = place[0], place[1] / (1 << frac_bits)
+    argument = fraction if target.name == "exp2" else (1 + fraction) * (1 << octave)
+    return StageError(worst, total / (2 * target.octaves << frac_bits), argument)
 
 
 def with_bound(
     tables: Sequence[Table], function: StageFunction, target: Target, frac_bits: int, out_bits: int
 ) -> tuple[Table, ...]:
     """The tables that ``function`` reads, each with the measured error of that stage."""
-    if frac_bits > BOUND_FRAC_BITS:
-        return tuple(tables)
     bound = measure(function, target, frac_bits, out_bits).text(target)
     return tuple(replace(table, bound=bound) for table in tables)
 
@@ -83,13 +119,10 @@ def curve(
     With more arguments than bins, each bin gives its least and its largest error, so that no
     peak is lost.
     """
-    size = 1 << frac_bits
-    octave = np.arange(target.octaves, dtype=np.int64)[:, None]
-    frac = np.arange(size, dtype=np.int64)[None, :]
-    codes = np.broadcast_to(function(octave, frac), (target.octaves, size))
-    errors = cell_errors(codes, out_bits, target.reference(frac_bits)[:, :-1], target.relative)
-    position = (frac / size) if target.name == "exp2" else (1 + frac / size) * (1 << octave)
-    x, y = np.broadcast_to(position, errors.shape).ravel(), errors.ravel()
+    y = np.concatenate([b.left for b in _blocks(function, target, frac_bits, out_bits)])
+    fraction = np.arange(1 << frac_bits) / (1 << frac_bits)
+    octaves = [(1 + fraction) * (1 << octave) for octave in range(target.octaves)]
+    x = fraction if target.name == "exp2" else np.concatenate(octaves)
     per_bin = max(1, len(y) // bins)
     if per_bin < 3:
         return x, y

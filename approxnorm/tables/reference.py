@@ -27,20 +27,38 @@ def reference_row(
     if frac_bits <= ANCHOR_BITS:
         return np.array([floor(octave, i, frac_bits, bits) for i in range(size + 1)], np.int64)
     values = np.empty(size + 1, np.int64)
-    values[:-1], doubtful = _between_anchors(name, gain, floor, octave, frac_bits, bits)
+    values[:-1], doubtful = _between_anchors(
+        name, gain, floor, octave, frac_bits, bits, range(size)
+    )
     for i in np.append(np.flatnonzero(doubtful), size):
         values[i] = floor(octave, int(i), frac_bits, bits)
     return values
 
 
+def near_reference(
+    name: str, gain: float, floor: Floor, octave: int, frac_bits: int, bits: int, part: range
+) -> np.ndarray:
+    """2**bits * f to within a unit either way, int64, at the fractions of ``part`` and its end.
+
+    Without the doubtful cases it costs no big integers but the anchors', so that a domain of
+    many bits can be run through. part: from one anchor to another, in steps of 1.
+    """
+    values = np.empty(len(part) + 1, np.int64)
+    values[:-1], _ = _between_anchors(name, gain, floor, octave, frac_bits, bits, part)
+    values[-1] = floor(octave, part.stop, frac_bits, bits)
+    return values
+
+
 def _between_anchors(
-    name: str, gain: float, floor: Floor, octave: int, frac_bits: int, bits: int
+    name: str, gain: float, floor: Floor, octave: int, frac_bits: int, bits: int, part: range
 ) -> tuple[np.ndarray, np.ndarray]:
-    count = 1 << ANCHOR_BITS
-    anchors = [floor(octave, i, ANCHOR_BITS, bits + GUARD) for i in range(count)]
+    """Floors at the fractions of ``part``, and which of them are in doubt by one unit."""
+    below = frac_bits - ANCHOR_BITS
+    places = range(part.start >> below, part.stop >> below)
+    anchors = [floor(octave, i, ANCHOR_BITS, bits + GUARD) for i in places]
     fine = np.array(anchors, np.int64)[:, None]
-    start = np.arange(count)[:, None] / count
-    rise = np.arange(1 << (frac_bits - ANCHOR_BITS))[None, :] / (1 << frac_bits)
+    start = np.arange(places.start, places.stop)[:, None] / (1 << ANCHOR_BITS)
+    rise = np.arange(1 << below)[None, :] / (1 << frac_bits)
     change = _difference(name, start, rise) * (gain * 2.0 ** (bits - octave / 2))
     rest = change + (fine & ((1 << GUARD) - 1)) / (1 << GUARD)
     whole = np.floor(rest)

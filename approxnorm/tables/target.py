@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from approxnorm.tables.reference import reference_row
+from approxnorm.tables.reference import near_reference, reference_row
 
 FunctionName = Literal["rsqrt", "reciprocal", "log2", "exp2"]
 
@@ -58,6 +58,17 @@ class Target:
         """floor(2**50 * f) at every fraction and the right end: int64 (octaves, 2**F + 1)."""
         return _reference(self, frac_bits)
 
+    def near_reference(self, octave: int, frac_bits: int, part: range) -> np.ndarray:
+        """2**50 * f to within a unit, at the fractions of ``part`` and its end: int64 (n + 1,).
+
+        For F beyond 10; ``part`` starts and ends at multiples of 2**(F - 10). Nothing is kept.
+        """
+        known = (self.name, self._float_gain(), self.floor, octave, frac_bits)
+        return near_reference(*known, REFERENCE_BITS, part)
+
+    def _float_gain(self) -> float:
+        return 1.0 if self.name == "log2" else math.sqrt(self.gain_squared)
+
 
 RSQRT = Target("rsqrt")
 
@@ -80,7 +91,7 @@ def _floor(target: Target, octave: int, frac: int, frac_bits: int, bits: int) ->
 
 @lru_cache(maxsize=64)
 def _reference(target: Target, frac_bits: int) -> np.ndarray:
-    gain = 1.0 if target.name == "log2" else math.sqrt(target.gain_squared)
+    gain = target._float_gain()
     array = np.stack(
         [
             reference_row(target.name, gain, target.floor, o, frac_bits, REFERENCE_BITS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -97,15 +98,7 @@ class FileTable(FunctionMethod):
 
     def build(self, target: Target = RSQRT) -> StageFunction:
         self.check_target(target)
-        assert self.entries is not None
-        return self._stage(self._table())
-
-    def _table(self) -> Table:
-        assert self.entries is not None
-        rule = Segments(self.index_bits, self.f).index_rule(RSQRT)
-        origin = f"file {self.path}, sha256 {self.sha256}" if self.sha256 else "the spec's entries"
-        table = Table("rsqrt_table", self.entries, self.bits, rule, origin=origin)
-        return with_bound([table], self._stage(table), RSQRT, self.f, self.o)[0]
+        return self._stage(_table(self))
 
     def _stage(self, table: Table) -> StageFunction:
         segments = Segments(self.index_bits, self.f)
@@ -114,3 +107,13 @@ class FileTable(FunctionMethod):
             return ops.lookup(table, segments.index(octave, frac, RSQRT))
 
         return stage
+
+
+@lru_cache(maxsize=16)
+def _table(method: FileTable) -> Table:
+    assert method.entries is not None
+    rule = Segments(method.index_bits, method.f).index_rule(RSQRT)
+    digest = method.sha256
+    origin = f"file {method.path}, sha256 {digest}" if digest else "the spec's entries"
+    table = Table("rsqrt_table", method.entries, method.bits, rule, origin=origin)
+    return with_bound([table], method._stage(table), RSQRT, method.f, method.o)[0]

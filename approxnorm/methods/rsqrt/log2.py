@@ -14,13 +14,12 @@ from approxnorm.methods.function import RSQRT_METHODS, FunctionMethod
 from approxnorm.methods.segments import Segments
 from approxnorm.program import ops
 from approxnorm.tables.constants import EntryRule, cell_constants, minimax_between, rounded
-from approxnorm.tables.error import StageFunction
+from approxnorm.tables.error import StageFunction, with_bound
 from approxnorm.tables.search import best_candidate
 from approxnorm.tables.table import Table
 from approxnorm.tables.target import RSQRT, FunctionName, Target
 
 LOG2 = Target("log2")
-_EXP2 = Target("exp2")
 
 
 @RSQRT_METHODS.register
@@ -102,10 +101,12 @@ class Log2(FunctionMethod):
 
     def _log2_fraction(self, log_bits: int) -> Any:
         """frac -> code of log2(1 + f), below 2**log_bits."""
-        limits = (0, (1 << log_bits) - 1)
         if self.index_bits == 0:
+            limits = (0, (1 << log_bits) - 1)
             return lambda f: self._rounded_fraction(f, log_bits, limits)
-        table = _log2_table(self, log_bits)
+        return self._read_log2(_log2_table(self, log_bits), log_bits)
+
+    def _read_log2(self, table: Table, log_bits: int) -> Any:
         segments = Segments(self.index_bits, self.f)
         if self.form == "constant":
             return lambda f: ops.lookup(table, segments.index(0, f, LOG2))
@@ -128,7 +129,9 @@ class Log2(FunctionMethod):
                     'the constant into; set normalize.constant to "gamma" or "multiplier"'
                 )
             return self._mitchell_antilog
-        table = _antilog_table(self, target)
+        return self._read_antilog(_antilog_table(self, target))
+
+    def _read_antilog(self, table: Table) -> Any:
         return lambda code: ops.lookup(table, self._antilog_index(code))
 
     def _mitchell_antilog(self, code: Any) -> Any:
@@ -153,13 +156,15 @@ def _log2_table(method: Log2, log_bits: int) -> Table:
         entries = tuple(min(e, (1 << log_bits) - 1) for e in entries)
     else:
         entries = _corrections(method, log_bits)
-    return Table(
+    table = Table(
         "rsqrt_log2_table",
         entries,
         log_bits,
         segments.index_rule(LOG2),
         origin=f"{method.entries} {method.form}s, log2, {1 << method.index_bits} entries",
     )
+    fraction = method._read_log2(table, log_bits)
+    return with_bound([table], lambda _, frac: fraction(frac), LOG2, method.f, log_bits)[0]
 
 
 def _corrections(method: Log2, log_bits: int) -> tuple[int, ...]:
@@ -196,13 +201,19 @@ def _antilog_table(method: Log2, target: Target) -> Table:
         entries = _joint_antilog(method, target, size)
     else:
         entries = _plain_antilog(method, target, size)
-    return Table(
+    table = Table(
         "rsqrt_antilog_table",
         entries,
         method.o,
         f"log2[{method._log_bits}:{method._log_bits + 1 - size}]",
         origin=f"{method.entries} constants of 2**-(L/2), {1 << size} entries",
     )
+    logarithm, antilog = method.build_log2(method._log_bits), method._read_antilog(table)
+
+    def stage(octave: Any, frac: Any) -> Any:
+        return antilog(logarithm(octave, frac))
+
+    return with_bound([table], stage, target, method.f, method.o)[0]
 
 
 def _plain_antilog(method: Log2, target: Target, size: int) -> tuple[int, ...]:
