@@ -359,6 +359,41 @@ def test_run_prints_and_writes_the_same(cli: Cli, folder: Path) -> None:
     assert all(note in printed.out for one in result.json["layers"] for note in one["calibration"])
 
 
+def test_run_on_an_array_with_its_gamma_beside_it(
+    cli: Cli, folder: Path, data: dict[str, np.ndarray]
+) -> None:
+    arguments = ("--input", "X.npy", "--gamma", "G.npy", "--level", 0)
+    (layer,) = cli("run", "int8-linear", *arguments, "--out", "r", "--json").json["layers"]
+    calibrated = calibrate_array(preset("int8-linear"), data["x"], data["gamma"])
+    model = RMSNorm(calibrated.spec, data["gamma"])
+    assert (layer["digest"], layer["calibration"]) == (model.digest, calibrated.notes)
+    rows = read_vectors("r/X/vectors-input")
+    codes = model.quantize(data["x"].reshape(-1, DIM))
+    np.testing.assert_array_equal(rows.array("x"), codes)
+    np.testing.assert_array_equal(rows.array("y"), model(codes))
+
+
+def test_run_without_gamma_takes_ones_and_says_so(cli: Cli, folder: Path) -> None:
+    arguments = ("run", "int8-linear", "--input", "X.npy", "--level", 0, "--out")
+    (layer,) = cli(*arguments, "r", "--json").json["layers"]
+    np.save("ones.npy", np.ones(DIM))
+    (given,) = cli(*arguments, "s", "--gamma", "ones.npy", "--json").json["layers"]
+    assert layer["calibration"] == [
+        "gamma: the file has none; ones are used",
+        *given["calibration"],
+    ]
+    assert layer["digest"] == given["digest"]
+    assert "ones are used" in cli(*arguments, "r").out
+
+
+def test_gamma_given_takes_the_place_of_the_files(cli: Cli, folder: Path) -> None:
+    np.save("half.npy", np.load("G.npy") / 2)
+    arguments = ("run", "int8-linear", "--input", "acts.npz", "--level", 0, "--gamma", "half.npy")
+    a, b = cli(*arguments, "--out", "r", "--json").json["layers"]
+    note = "gamma: the one given takes the place of the file's"
+    assert note in a["calibration"] and note in b["calibration"]
+
+
 def test_run_takes_the_shipped_activations_if_none_are_given(
     cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -453,11 +488,14 @@ DATA_FAULTS = [
     (ERROR + " --layer c", None, ["acts.npz", "--layer is 'c'", "a, b"]),
     (ERROR.replace("acts", "wide"), lambda: np.savez("wide.npz", **{"w.x": np.ones((2, 99))}),
      ["wide.npz", "99", f"{DIM}"]),
-    (ERROR + " --gamma G.npy", saved("G.npy", np.ones(7)), ["gamma has 7", str(DIM)]),
+    (ERROR + " --gamma G.npy", saved("G.npy", np.ones(7)), ["gamma", "(7,)", str(DIM)]),
     ("error int8-log --input X.npy", saved("X.npy", np.ones((0, DIM))), ["X.npy", "no rows"]),
     ("error int8-log --input C.npy", None, ["C.npy", "x.scale", "codes"]),
     (RUN, bad_x((1, 0, 3), np.inf), ["acts.npz", "bad.x", "infinity", "row 3"]),
-    (RUN.replace("acts.npz", "X.npy"), None, ["X.npy", "no gamma"]),
+    (RUN + " --gamma G.npy", saved("G.npy", np.ones(7)), ["gamma", "(7,)", str(DIM)]),
+    (RUN + " --gamma G.npy", saved("G.npy", np.ones(DIM, int)), ["gamma", "integers", "real"]),
+    (RUN + " --gamma no.npy", None, ["no.npy", "does not exist"]),
+    (RUN.replace("acts.npz", "C.npy"), None, ["C.npy", "codes", "real activations"]),
     (RUN.replace("acts.npz", "nope.npz"), None, ["nope.npz", "does not exist"]),
     (RUN.replace("--out r", "--out ."), None, ["not empty"]),
     (VECTORS.replace("--out v", "--out ."), None, ["not empty"]),

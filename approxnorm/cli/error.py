@@ -29,7 +29,8 @@ def error(
 ) -> None:
     """Measure the error on activations, layer by layer, and split it by cause.
 
-    A layer's eps and gamma are the file's; without gamma there, --gamma or ones.
+    A layer's eps is the file's, else the spec's; its gamma --gamma if given, else the file's,
+    else ones.
     """
     measured = measure_file(spec, input, layer, gamma)
     if json:
@@ -57,8 +58,9 @@ def measure_file(
 
 
 def _measure(spec: Any, layer: Layer, gamma: Any, report: Any) -> dict[str, Any]:
-    from approxnorm.cli.models import model_of_layer, with_gamma
+    from approxnorm.cli.models import model_of_layer
     from approxnorm.metrics import bound
+    from approxnorm.run.job import with_gamma
 
     layer, notes = with_gamma(layer, gamma)
     model, more = model_of_layer(spec, layer, lambda done: report("calibrate", done))

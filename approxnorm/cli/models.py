@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -36,26 +35,6 @@ def pick_layer(path: Path, name: str | None) -> Layer:
         asked = "no --layer was given" if name is None else f"--layer is {name!r}"
         raise ApproxNormError(f"{path}: {asked}; allowed: {', '.join(layers)}")
     return layers[name]
-
-
-def with_gamma(layer: Layer, gamma: np.ndarray | None) -> tuple[Layer, list[str]]:
-    """The layer with --gamma in place of its own, or with ones if there is none; says so."""
-    if gamma is None and layer.gamma is not None:
-        return layer, []
-    if gamma is None:
-        ones = np.ones(layer.dim, np.float32)
-        return dataclasses.replace(layer, gamma=ones), ["gamma: the file has none; ones are used"]
-    if gamma.dtype.kind in "iu" and not layer.is_codes:
-        raise ApproxNormError(
-            "gamma holds integers, that is codes, where x is calibrated on real activations;"
-            " allowed: real gamma"
-        )
-    if gamma.shape != (layer.dim,):
-        raise ApproxNormError(
-            f"gamma has {gamma.size} values; the rows of {layer.source} have {layer.dim} elements"
-        )
-    notes = [] if layer.gamma is None else ["gamma: --gamma takes the place of the file's"]
-    return dataclasses.replace(layer, gamma=gamma), notes
 
 
 def model_of_layer(

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from approxnorm.cli.options import (
+    GammaOption,
     JsonOption,
     LanesOption,
     LevelOption,
@@ -30,6 +31,7 @@ def run(
             help="Activations: .npz, .npy or .safetensors; absent, those that ship with this.",
         ),
     ] = None,
+    gamma: GammaOption = None,
     level: LevelOption = 1,
     seed: SeedOption = 0,
     lanes: LanesOption = 8,
@@ -38,7 +40,9 @@ def run(
     """Calibrate, measure and write everything: resolved specs, errors, vectors, report.
 
     DIR appears whole at the end or not at all; a former result there is replaced.
+    A layer's gamma is --gamma if given, else the file's, else ones.
     """
+    from approxnorm.cli.models import read_gamma
     from approxnorm.inputs import default_activations
     from approxnorm.run import run_job
     from approxnorm.run.job import Options
@@ -50,6 +54,7 @@ def run(
             spec_name=spec,
             input_path=default_activations() if input is None else input,
             out=out,
+            gamma=read_gamma(gamma),
             options=Options(level=level, seed=seed, lanes=lanes),
             progress=report,
         )

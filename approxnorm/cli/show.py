@@ -52,7 +52,8 @@ def describe(source: str, dim: Any, gamma_path: Any, input_path: Any, layer: Any
 
 
 def _of_input(source: str, spec: Any, gamma: Any, path: Any, name: Any) -> dict[str, Any]:
-    from approxnorm.cli.models import model_of_layer, pick_layer, with_gamma
+    from approxnorm.cli.models import model_of_layer, pick_layer
+    from approxnorm.run.job import with_gamma
 
     layer, notes = with_gamma(pick_layer(path, name), gamma)
     model, more = model_of_layer(spec, layer)

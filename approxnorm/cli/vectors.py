@@ -78,14 +78,8 @@ def _of_input(
     rows: int,
 ) -> tuple[RMSNorm, np.ndarray, list[str]]:
     """The layer's model, the codes of its first rows, and what was chosen."""
-    from approxnorm.cli.models import (
-        model_of_layer,
-        pick_layer,
-        read_gamma,
-        spec_of_dim,
-        with_gamma,
-    )
-    from approxnorm.run.job import first_rows
+    from approxnorm.cli.models import model_of_layer, pick_layer, read_gamma, spec_of_dim
+    from approxnorm.run.job import first_rows, with_gamma
     from approxnorm.spec import load_spec
 
     spec = spec_of_dim(load_spec(source), dim, None)
