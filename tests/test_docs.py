@@ -6,8 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
+from golden_pins import pinned_model, pinned_rows
+from random_specs import random_spec
 
+from approxnorm import RMSNormSpec
 from approxnorm.methods.function import RSQRT_METHODS
+from approxnorm.rmsnorm import Assembly, assemble
 from approxnorm.spec import load_spec, preset_names
 
 ROOT = Path(__file__).parent.parent
@@ -48,6 +52,32 @@ def test_method_of_the_guide_works() -> None:
         assert method.table_bits() == 0
     finally:
         RSQRT_METHODS.remove("two_lines")
+
+
+def named_signals(assembly: Assembly) -> set[tuple[str, str]]:
+    """(name, level); the k largest of a row count as one name."""
+    signals = (assembly.datapath or assembly.front).signals()
+    return {(re.sub(r"_\d+$", "_i", port.name), port.level) for port in signals}
+
+
+@pytest.mark.filterwarnings("ignore::approxnorm.EpsWarning")
+def test_datapath_lists_every_named_signal_and_no_other() -> None:
+    specs = [pinned_model(name).assembly.spec for name in preset_names()]
+    specs += [RMSNormSpec(**random_spec(seed)) for seed in range(200)]
+    found = set().union(*(named_signals(assemble(spec)) for spec in specs))
+    text = (ROOT / "docs" / "datapath.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (element|channel|row) \|", text, re.M)
+    assert len(rows) == len(set(rows))
+    assert set(rows) == found
+
+
+@pytest.mark.filterwarnings("ignore::approxnorm.EpsWarning")
+@pytest.mark.parametrize("name", preset_names())
+def test_trace_has_the_listed_signals(name: str) -> None:
+    model = pinned_model(name)
+    _, trace = model(pinned_rows(model)[:2], trace=True)
+    listed = {port.name for port in (model.assembly.datapath or model.assembly.front).signals()}
+    assert set(trace) == listed | {"y"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
