@@ -347,6 +347,45 @@ def test_vectors_of_the_users_rows(cli: Cli, folder: Path) -> None:
     assert done["notes"][0].startswith("x: max|x| = ")
 
 
+@pytest.mark.parametrize("name", ["int8-linear", "int8-log", "outlier4-12bit", "published-sole"])
+def test_vectors_of_a_preset_without_data_are_nominal(cli: Cli, folder: Path, name: str) -> None:
+    arguments = ("vectors", name, "--dim", 40, "--level", 0, "--out")
+    made = cli(*arguments, "v", "--json")
+    assert made.err == (
+        "approxnorm: warning: scales are nominal, not calibrated: give --input for vectors of"
+        " your own layer\n"
+    )
+    shown = cli("show", name, "--dim", 40, "--json").json
+    assert made.json["scales"] == "nominal"
+    assert made.json["notes"][:-1] == shown["notes"]
+    assert "a pattern from 1/2 to 3/2" in made.json["notes"][-1]
+    pattern = np.array([0.5 + (37 * i % 64) / 64 for i in range(40)])
+    model = RMSNorm(RMSNormSpec(**shown["spec"]), pattern)
+    vectors = read_vectors("v")
+    assert vectors.digest == model.digest == made.json["digest"]
+    np.testing.assert_array_equal(vectors.array("y"), model(vectors.array("x")))
+    assert len(set(vectors.array("gamma").tolist())) > 4
+    assert "nominal" in cli(*arguments, "v").err
+
+
+def test_vectors_with_nominal_scales_and_a_gamma(cli: Cli, folder: Path) -> None:
+    arguments = ("--gamma", "G.npy", "--level", 0, "--out", "v")
+    made = cli("vectors", "int8-linear", *arguments, "--json")
+    assert "nominal" in made.err
+    assert not [note for note in made.json["notes"] if "pattern" in note]
+    spec = RMSNormSpec(**cli("show", "int8-linear", "--dim", DIM, "--json").json["spec"])
+    assert made.json["digest"] == RMSNorm(spec, np.load("G.npy")).digest
+
+
+def test_vectors_where_the_datapath_adds_one(cli: Cli, folder: Path) -> None:
+    scaled = {"bits": 8}
+    write_spec("gemma.json", gamma=scaled, normalize={"method": "multiply", "order": "gemma"})
+    made = cli("vectors", "gemma.json", "--level", 0, "--out", "v", "--json").json
+    assert "less the 1" in made["notes"][-1]
+    gamma = read_vectors("v").array("gamma")
+    assert gamma.min() < 0 < gamma.max()
+
+
 def test_run_prints_and_writes_the_same(cli: Cli, folder: Path) -> None:
     arguments = ("run", "int8-linear", "--input", "acts.npz", "--level", 0, "--out", "r")
     result = cli(*arguments, "--json")
@@ -478,7 +517,7 @@ DATA_FAULTS = [
     (APPLY.replace("Y.npy", "no/Y.npy"), None, ["no/Y.npy", "cannot be written"]),
     (APPLY.replace("Y.npy", "Y.txt"), None, ["--out", "Y.txt", ".npy"]),
     (APPLY.replace("X.npy", "acts.npz"), None, ["--input", "acts.npz", ".npy"]),
-    (APPLY.replace("--trace t", "--trace ."), None, ["not empty"]),
+    (APPLY.replace("--trace t", "--trace ."), None, ["current folder"]),
     (APPLY.replace("spec.json", "int8-linear").replace("X", "C"), None, ["x.scale", "codes"]),
     (APPLY.replace("spec.json", "int8-linear"), saved("G.npy", np.ones(DIM, int)), ["gamma"]),
     (ERROR, bad_x((1, 0, 3), np.nan), ["acts.npz", "bad.x", "NaN", "row 3"]),
@@ -497,10 +536,10 @@ DATA_FAULTS = [
     (RUN + " --gamma no.npy", None, ["no.npy", "does not exist"]),
     (RUN.replace("acts.npz", "C.npy"), None, ["C.npy", "codes", "real activations"]),
     (RUN.replace("acts.npz", "nope.npz"), None, ["nope.npz", "does not exist"]),
-    (RUN.replace("--out r", "--out ."), None, ["not empty"]),
-    (VECTORS.replace("--out v", "--out ."), None, ["not empty"]),
+    (RUN.replace("--out r", "--out ."), None, ["current folder"]),
+    (VECTORS.replace("--out v", "--out ."), None, ["current folder"]),
     (VECTORS + " --dim 9", None, ["--dim", "9", str(DIM)]),
-    (VECTORS.replace("spec.json", "int8-log"), None, ["x.scale", "--input"]),
+    (VECTORS.replace("spec.json", "int8-log"), None, ["dim", "--dim N", "--input"]),
     (VECTORS + " --input acts.npz", None, ["acts.npz", "--layer", "a, b"]),
     ("show nosuch", None, ["nosuch", "int8-linear"]),
     ("show nosuch.toml", None, ["nosuch.toml", "no such file"]),
@@ -550,6 +589,18 @@ def test_bad_data(
         change()
     check_refused(cli, folder, command, words)
     check_refused(cli, folder, f"{command} --json", words)
+
+
+@pytest.mark.parametrize("command", [APPLY + "/own", RUN[:-1] + "own", VECTORS[:-1] + "own"])
+def test_a_folder_of_the_users_own_is_left_alone(cli: Cli, folder: Path, command: str) -> None:
+    own = folder / command.split()[-1]
+    own.mkdir(parents=True)
+    (own / "notes.txt").write_text("mine")
+    before = listing(folder)
+    result = cli(*command.split())
+    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
+    assert "not empty" in result.err
+    assert listing(folder) == before
 
 
 def test_a_line_break_in_a_name_does_not_break_the_line(cli: Cli, folder: Path) -> None:

@@ -61,13 +61,9 @@ def model_of_codes(spec: RMSNormSpec, layer: Layer, gamma: Any) -> RMSNorm:
     return RMSNorm(_with_dim(spec, layer.dim, str(layer.source)), gamma)
 
 
-def model_of_spec(spec: RMSNormSpec, dim: int | None, gamma: np.ndarray | None) -> RMSNorm:
-    """The model of a spec with nothing open but dim, which --dim or gamma gives; gamma or ones."""
-    spec = spec_of_dim(spec, dim, gamma)
-    require_closed(spec, "no --input was given")
-    if spec.dim is None:
-        raise ApproxNormError("dim is open in the spec; give --dim N, or --gamma G.npy")
-    return RMSNorm(spec, np.ones(spec.dim) if gamma is None else gamma)
+def model_of_spec(spec: RMSNormSpec, gamma: np.ndarray | None) -> RMSNorm:
+    """The model of a spec with nothing open, with gamma or ones."""
+    return RMSNorm(spec, np.ones(spec.dim or 0) if gamma is None else gamma)
 
 
 def spec_of_dim(spec: RMSNormSpec, dim: int | None, gamma: np.ndarray | None) -> RMSNormSpec:

@@ -1,8 +1,10 @@
-"""Stand-in numbers that let ``show`` explain a spec before there is any data to calibrate on."""
+"""Stand-in numbers for a spec before there is any data to calibrate on."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
 
 NOMINAL_DIM = 576  # the row length of the activations that ship with the package
 NOMINAL_PEAK = 8.0  # x, gamma and y reach +-8.0
@@ -33,6 +35,18 @@ def nominal(spec: Any) -> tuple[Any, list[str]]:
         values = ", ".join(f"{name} = {getattr(spec.statistic, name)}" for name in open_fields)
         notes.append(f"statistic: {values}")
     return spec, notes
+
+
+def nominal_gamma(spec: Any) -> tuple[np.ndarray, str]:
+    """A gamma about 1 whose channels differ, (dim,) float64, and a note that says what it is.
+
+    Multiples of 1/64, which floats hold exactly, so that any machine makes the same codes.
+    """
+    sixty_fourths = 32 + 37 * np.arange(spec.dim, dtype=np.int64) % 64
+    note = "gamma: none was given; a pattern from 1/2 to 3/2 is used"
+    if getattr(spec.normalize, "adds_one", False):
+        sixty_fourths, note = sixty_fourths - 64, f"{note}, less the 1 that is added"
+    return sixty_fourths / 64, note
 
 
 def _covering(form: Any) -> Any:

@@ -44,7 +44,7 @@ def describe(source: str, dim: Any, gamma_path: Any, input_path: Any, layer: Any
     if input_path is not None:
         return _of_input(source, spec_of_dim(spec, dim, None), gamma, input_path, layer)
     spec, notes = nominal(spec_of_dim(spec, dim, gamma))
-    model = model_of_spec(spec, None, gamma)
+    model = model_of_spec(spec, gamma)
     if notes:
         return _describe(source, model, "nominal", notes, None, False)
     digest = model.assembly.digest() if gamma is None else model.digest

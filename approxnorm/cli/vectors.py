@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
     from approxnorm.vectors import VectorSet
 
 
+NOMINAL = "scales are nominal, not calibrated: give --input for vectors of your own layer"
+
+
 def vectors(
     spec: SpecArgument,
     out: OutFolderOption,
@@ -42,31 +46,49 @@ def vectors(
 ) -> None:
     """Write golden vectors: generated ones or, with --input, the first rows of FILE.
 
+    Open scales are calibrated on FILE; without it they are nominal, with a warning.
     Same arguments, same bytes, on any machine.
     """
     from approxnorm.vectors import write_vectors
 
     if input is None:
-        model, notes = _model(spec, dim, gamma)
+        model, scales, notes = _model(spec, dim, gamma)
         codes = None
     else:
         model, codes, notes = _of_input(spec, dim, gamma, input, layer, rows)
+        scales = "input"
     with waiting("making golden vectors"):
         made = write_vectors(model, out, level=level, seed=seed, lanes=lanes, x_codes=codes)
-    done = _describe(made, notes)
+    done = _describe(made, scales, notes)
     if json:
         print_json(done)
     else:
         _print(done)
 
 
-def _model(source: str, dim: int | None, gamma_path: Path | None) -> tuple[RMSNorm, list[str]]:
-    from approxnorm.cli.models import model_of_spec, read_gamma
+def _model(source: str, dim: int | None, gamma_path: Path | None) -> tuple[RMSNorm, str, list[str]]:
+    """A model without data; whether its scales are "spec" or "nominal"; and what was chosen."""
+    from approxnorm.cli.models import model_of_spec, read_gamma, spec_of_dim
+    from approxnorm.cli.nominal import nominal, nominal_gamma
+    from approxnorm.errors import ApproxNormError
     from approxnorm.spec import load_spec
 
     gamma = read_gamma(gamma_path)
-    notes = ["gamma: none was given; ones are used"] if gamma is None else []
-    return model_of_spec(load_spec(source), dim, gamma), notes
+    spec = spec_of_dim(load_spec(source), dim, gamma)
+    if spec.dim is None:
+        raise ApproxNormError(
+            "dim is open in the spec; give --dim N, --gamma G.npy, or --input FILE to calibrate on"
+        )
+    spec, notes = nominal(spec)
+    scales = "nominal" if notes else "spec"
+    if notes:
+        warnings.warn(NOMINAL, stacklevel=1)
+    if gamma is None and notes:
+        gamma, note = nominal_gamma(spec)
+        notes.append(note)
+    elif gamma is None:
+        notes = ["gamma: none was given; ones are used"]
+    return model_of_spec(spec, gamma), scales, notes
 
 
 def _of_input(
@@ -89,11 +111,12 @@ def _of_input(
     return model, taken if layer.is_codes else model.quantize(taken), notes + more
 
 
-def _describe(made: VectorSet, notes: list[str]) -> dict[str, Any]:
+def _describe(made: VectorSet, scales: str, notes: list[str]) -> dict[str, Any]:
     manifest = made.manifest
     return {
         "out": str(made.folder),
         "digest": made.digest,
+        "scales": scales,
         "notes": notes,
         "level": manifest.level,
         "seed": manifest.seed,
