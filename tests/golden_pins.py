@@ -1,8 +1,8 @@
 """Pinned output bits of every preset, in golden/presets.json.
 
 Run ``python tests/golden_pins.py`` from the repository after a wanted change of output bits: it
-calibrates each preset once on seeded data, and writes the numbers chosen, the digest, and the
-SHA-256 of input and output codes. Tests only read them: what calibration chose is stored, so that
+calibrates each preset once on seeded data, and writes the numbers chosen, the digest, the name,
+level and interval of every signal, and the SHA-256 of input and output codes. Tests only read them: what calibration chose is stored, so that
 no test depends on the last place of a machine's floating point.
 """
 
@@ -51,6 +51,15 @@ def pinned_model(name: str, pin: Pin | None = None) -> RMSNorm:
     return RMSNorm(spec, words(2, DIM) >> (64 - form.width))
 
 
+def signals(model: RMSNorm) -> list[str]:
+    """Every named signal as "name, level, lo to hi", in order of computation."""
+    datapath = model.assembly.datapath or model.assembly.front
+    return [
+        f"{port.name}, {port.level}, {port.interval.lo} to {port.interval.hi}"
+        for port in datapath.signals()
+    ]
+
+
 def with_chosen(spec: RMSNormSpec, chosen: dict[str, Any]) -> RMSNormSpec:
     """A spec with open numbers, by their names in ``RMSNormSpec.missing``, filled in."""
     changes: dict[str, Any] = {"dim": DIM}
@@ -88,7 +97,7 @@ def regenerate() -> None:
         pin: Pin = {"chosen": choose(name)}
         model = pinned_model(name, pin)
         codes = pinned_rows(model)
-        pin["digest"] = model.digest
+        pin |= {"digest": model.digest, "signals": signals(model)}
         pin |= {"x_sha256": sha256(codes), "y_sha256": sha256(model(codes))}
         pins[name] = pin
     FILE.parent.mkdir(exist_ok=True)

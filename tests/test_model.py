@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from exact_integers import OVERFLOWS, ROUNDINGS, limit_exact, round_exact
-from golden_pins import PINS, pinned_model, pinned_rows, sha256
+from golden_pins import PINS, pinned_model, pinned_rows, sha256, signals
 from oracle import Oracle
 from random_specs import corner_rows, random_spec
 
@@ -515,6 +515,7 @@ def test_presets_are_pinned(name: str) -> None:
     pin = PINS[name]
     assert sha256(codes) == pin["x_sha256"]
     assert model.digest == pin["digest"]
+    assert signals(model) == pin["signals"]
     assert sha256(model(codes)) == pin["y_sha256"]
 
 
