@@ -2,8 +2,9 @@
 
 Run ``python tests/golden_pins.py`` from the repository after a wanted change of output bits: it
 calibrates each preset once on seeded data, and writes the numbers chosen, the digest, the name,
-level and interval of every signal, and the SHA-256 of input and output codes. Tests only read them: what calibration chose is stored, so that
-no test depends on the last place of a machine's floating point.
+level and interval of every signal, and the SHA-256 of input and output codes. Tests only read
+them: what calibration chose is stored, so that no test depends on the last place of a machine's
+floating point.
 """
 
 import hashlib
