@@ -20,7 +20,7 @@ from approxnorm.formats import Rounding
 from approxnorm.program.datapath import MapStage
 from approxnorm.vectors import Plan, generate, plan, read_vectors, write_vectors
 from approxnorm.vectors.changes import small_changes, widened, with_table
-from approxnorm.vectors.corners import final_values
+from approxnorm.vectors.corners import beyond_format
 from approxnorm.vectors.distributions import DISTRIBUTIONS
 from approxnorm.vectors.probe import Probe
 from approxnorm.vectors.random import Words
@@ -240,7 +240,7 @@ def test_powers_of_two_have_every_bit(planned: Any) -> None:
 def test_ties_of_every_kind(case: str, planned: Any) -> None:
     model, rows = planned(case)
     probe = Probe(model)
-    kinds = tie_kinds(probe, *final_values(probe, class_of(rows, "ties") - probe.space.zero_point))
+    kinds = tie_kinds(probe, probe.trace(class_of(rows, "ties")))
     assert set(range(len(KINDS))) <= set(kinds.ravel().tolist())
 
 
@@ -269,6 +269,70 @@ def test_saturation_rows_reach_both_ends() -> None:
     model = make(y="ap_fixed<8,3,RND,SAT>")
     y = model(class_of(plan(model, 0), "saturation"))
     assert y.max() == 127 and y.min() == -128
+
+
+def peaking_at_eight(y: str, gamma: int = 64) -> RMSNorm:
+    """A model whose y is 8 at most, with gamma 64 for 1: the root of its 64 elements."""
+    model = make(dim=64, y=y)
+    return RMSNorm(model.spec, np.full(64, gamma))
+
+
+def in_a_wider_format(model: RMSNorm, codes: np.ndarray) -> np.ndarray:
+    """y's codes with room for all of them: as they are rounded, not limited."""
+    y = model.assembly.context.y
+    wide = make(dim=model.dim, y=f"ap_fixed<16,12,{y.rounding},WRAP>")
+    return RMSNorm(wide.spec, model.gamma)(codes).astype(int)
+
+
+def test_a_y_that_only_rounding_takes_past_its_format() -> None:
+    model = peaking_at_eight("ap_fixed<8,4,RND_CONV,SAT>")
+    rows = plan(model, 0)
+    found = in_a_wider_format(model, class_of(rows, "saturation"))
+    assert found.max() == 128 and (found.max(axis=1) == 128).all()
+    # In some 128 is rounded up to: y does not lie that far.
+    _, trace = model(class_of(rows, "saturation"), trace=True)
+    assert 127 in (trace["product"] >> trace["shift"][:, None]).max(axis=1)
+    (note,) = [n for n in rows.coverage["notes"] if n.startswith("saturation")]
+    assert note == "saturation: no row tried has a y below its format"
+
+
+def test_the_lone_minimum_is_past_a_symmetric_format() -> None:
+    model = peaking_at_eight("ap_fixed<8,4,RND_CONV,SAT_SYM>")
+    rows = plan(model, 0)
+    found = in_a_wider_format(model, class_of(rows, "saturation"))
+    assert (found.min(), found.max()) == (-128, 128)
+    assert not [n for n in rows.coverage["notes"] if n.startswith("saturation")]
+
+
+@pytest.mark.parametrize("rounding", ["TRN", "TRN_ZERO", "RND_CONV"])
+@pytest.mark.parametrize("overflow", ["SAT", "SAT_SYM", "WRAP"])
+def test_saturation_rows_are_there_when_any_row_saturates(rounding: str, overflow: str) -> None:
+    model = peaking_at_eight(f"ap_fixed<8,4,{rounding},{overflow}>")
+    rows = plan(model, 0)
+    lowest = -127 if overflow == "SAT_SYM" else -128
+    every = in_a_wider_format(model, all_codes(rows))
+    notes = rows.coverage["notes"]
+    for side, reached in (("above", every.max() > 127), ("below", every.min() < lowest)):
+        noted = f"saturation: no row tried has a y {side} its format" in notes
+        assert noted != reached, side
+
+
+@pytest.mark.parametrize("rounding", list(Rounding))
+@pytest.mark.parametrize("overflow", ["SAT", "SAT_SYM", "SAT_ZERO", "WRAP"])
+def test_beyond_format_is_exact_to_the_code(rounding: str, overflow: str) -> None:
+    model = peaking_at_eight(f"ap_fixed<8,4,{rounding},{overflow}>", 67)
+    codes = np.zeros((4096, 64), int)
+    # A large element of either sign over smaller and smaller others: y falls past each code.
+    codes[:, 0] = np.where(np.arange(4096) % 2, 30000, -30000)
+    codes[:, 1:] = np.arange(4096)[:, None] // 2
+    wide = in_a_wider_format(model, codes)
+    lowest = -127 if overflow == "SAT_SYM" else -128
+    for near in (127, 128, 129, lowest, lowest - 1, lowest - 2):
+        assert (wide == near).any(), near
+    probe = Probe(model)
+    above, below = beyond_format(probe, probe.trace(codes))
+    assert np.array_equal(above, wide > 127)
+    assert np.array_equal(below, wide < lowest)
 
 
 def test_threshold_rows_straddle_the_outlier_threshold(planned: Any) -> None:
@@ -516,7 +580,7 @@ def small() -> RMSNorm:
     return make(dim=11, eps=1e-3, x="ap_fixed<9,5>", y=COARSE_Y, rsqrt=rsqrt)
 
 
-PINNED = "bb7c37ea2b07a9ddcd768feb8ccc0276664dde312973b8f871b845a4ad3da001"
+PINNED = "bc03e6a59d779d3ded42385248ae724cde0ad826330a49cb334e4fadcb3c9a5f"
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -111,7 +111,7 @@ class FinalRounding:
         return np.asarray(ops.round_shift(value, amount, self.mode, (-wide, wide)))
 
     def amounts(self, trace: Trace) -> np.ndarray:
-        """The shift amounts as they meet the values (rows, dim): that shape, (rows, 1) or (1, 1)."""
+        """The shift amounts, shaped to meet values (rows, dim)."""
         if isinstance(self.amount, int):
             return np.array([[self.amount]])
         amount = trace[self.amount]

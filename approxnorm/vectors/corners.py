@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from approxnorm.backends.numpy_backend import Arrays
+from approxnorm.formats import lowest
 from approxnorm.program.datapath import MapStage, ReduceStage
 from approxnorm.vectors.probe import Probe
 from approxnorm.vectors.random import Words
@@ -112,19 +114,18 @@ def saturation_rows(probe: Probe, words: Words) -> tuple[Rows, list[str]]:
                 np.full(len(chosen), space.largest), np.full(len(chosen), negative)
             )
             rows.append(row)
+    # Alone it is as tall as can be, and the root's own error decides: so sizes of all mantissas.
+    sizes = [max(1, space.largest * k // 32) for k in range(32, 8, -1)] + [1]
+    rows += [_spike(space, int(tallest[0]), s * sign) for s in sizes for sign in (1, -1)]
     shapes = peaked(space, words, 16)
     rows += list(shapes.rows(np.full(16, Shapes.most(space), np.int64)))
     return _saturating(probe, rows)
 
 
 def _saturating(probe: Probe, rows: Rows) -> tuple[Rows, list[str]]:
-    if probe.final is None:
-        return [], ["saturation: y is not made by a rounding that could saturate"]
-    y = probe.model.assembly.context.y
-    value, amount = final_values(probe, np.stack(rows))
-    kept = kept_codes(value, amount) + y.zero_point
+    above, below = beyond_format(probe, probe.trace(probe.space.codes(np.stack(rows))))
     chosen, missing = [], []
-    for side, beyond in (("above", kept > y.hi), ("below", kept < y.lo)):
+    for side, beyond in (("above", above), ("below", below)):
         found = np.flatnonzero(beyond.any(axis=1))[:3]
         chosen += [rows[i] for i in found]
         if not len(found):
@@ -132,21 +133,14 @@ def _saturating(probe: Probe, rows: Rows) -> tuple[Rows, list[str]]:
     return unique_rows(chosen), missing
 
 
-def final_values(probe: Probe, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The value (rows, dim) and shift amount (rows, 1) or (rows, dim) of y's rounding."""
-    assert probe.final is not None
-    trace = probe.trace(probe.space.codes(values))
-    value, amount = trace[probe.final.value], trace[probe.final.amount]
-    wide = amount.astype(np.int64)
-    return value.astype(np.int64), wide[:, None] if wide.ndim == 1 else wide
+def beyond_format(probe: Probe, trace: Arrays) -> tuple[np.ndarray, np.ndarray]:
+    """Where (rows, dim) y as it is rounded lies above its format, and where below.
 
-
-def kept_codes(value: np.ndarray, amount: np.ndarray) -> np.ndarray:
-    """floor(value / 2**amount), held within 62 bits."""
-    right = value >> np.clip(amount, 0, 63)
-    left = np.clip(-amount, 0, 62)
-    room = np.int64(1 << 62) >> left
-    return np.where(np.abs(right) > room, np.sign(right) * (1 << 62), right << left)
+    Below the least code that its overflow mode yields: SAT_SYM moves the lone minimum as well.
+    """
+    y = probe.model.assembly.context.y
+    code = probe.final.rounded(trace) + y.zero_point
+    return code > y.hi, code < lowest(y.lo, y.hi, y.overflow)
 
 
 def threshold_rows(probe: Probe) -> Rows:

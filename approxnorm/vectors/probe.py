@@ -9,9 +9,10 @@ from functools import cached_property
 import numpy as np
 
 from approxnorm.backends.numpy_backend import Arrays, NumpyBackend
+from approxnorm.metrics.chain import final_rounding
 from approxnorm.model import RMSNorm
 from approxnorm.program.datapath import Datapath, MapStage, Port, ReduceStage
-from approxnorm.program.signal import Node, Program
+from approxnorm.program.signal import Node
 from approxnorm.tables.table import Table
 from approxnorm.vectors.space import Space
 
@@ -26,14 +27,6 @@ class Site:
     stage: int
     level: str
     address: str
-
-
-@dataclass(frozen=True)
-class FinalRounding:
-    """The one rounding that makes y: the names of its value and its shift amount."""
-
-    value: str
-    amount: str
 
 
 def replace_node(datapath: Datapath, stage: int, index: int, node: Node) -> Datapath:
@@ -57,7 +50,7 @@ class Probe:
         self.space = Space.of(model)
         self.datapath = model.assembly.require_datapath()
         self.watched = self.datapath
-        self.final = self._watch_final()
+        self.final = final_rounding(self.datapath)
         self.sites = self._watch_tables()
         self._backend = NumpyBackend(self.watched)
 
@@ -145,18 +138,6 @@ class Probe:
                     sites.append(Site(node.attrs["table"], s, stage.level, address))
         return sites
 
-    def _watch_final(self) -> FinalRounding | None:
-        s, program = next(
-            (i, st.program)
-            for i, st in enumerate(self.datapath.stages)
-            if isinstance(st, MapStage) and self.datapath.output in st.program.output_names
-        )
-        index = final_round_shift(program, self.datapath.output)
-        if index is None:
-            return None
-        value, amount = program.nodes[index].args
-        return FinalRounding(self._watch(s, value), self._watch(s, amount))
-
     def _watch(self, stage: int, index: int) -> str:
         """The name of a node's signal; one is given to a node that has none."""
         watched = self.watched.stages[stage]
@@ -167,11 +148,3 @@ class Probe:
             self.watched = replace_node(self.watched, stage, index, node)
         assert node.name is not None
         return node.name
-
-
-def final_round_shift(program: Program, output: str) -> int | None:
-    """The round_shift behind an output, looking through the addition of a zero point."""
-    index = next(i for i, n in enumerate(program.nodes) if n.name == output)
-    while program.nodes[index].op in ("add", "sub"):
-        index = program.nodes[index].args[0]
-    return index if program.nodes[index].op == "round_shift" else None

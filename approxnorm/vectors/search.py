@@ -91,7 +91,7 @@ class Search:
 
     def tie_rows(self) -> np.ndarray:
         """Rows with many ties of y, for the rounding modes that only ties tell apart."""
-        if self.probe.final is None or not len(self.goals.open_goals(self.goals.changes)):
+        if not len(self.goals.open_goals(self.goals.changes)):
             return self._nothing()
         found = [
             self._keep(self.probe.space.codes(v)) for v in tie_candidates(self.probe, self.words)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from approxnorm.backends.numpy_backend import Arrays
+from approxnorm.formats import Rounding, lowest
 from approxnorm.vectors import straddle
-from approxnorm.vectors.corners import Rows, final_values, kept_codes
+from approxnorm.vectors.corners import Rows
 from approxnorm.vectors.operands import Operands
 from approxnorm.vectors.probe import Probe
 from approxnorm.vectors.random import Words
@@ -30,14 +33,12 @@ def tie_rows(probe: Probe, words: Words) -> tuple[Rows, list[str]]:
     From random rows with many small elements, each small element is shifted so that its product
     has its lowest one just below the kept bits; a few attempts settle what that does to the sum.
     """
-    if probe.final is None:
-        return [], ["ties: y is not made by a rounding"]
     counts = np.zeros(len(KINDS), np.int64)
     chosen: Rows = []
     for values in tie_candidates(probe, words):
         if not len(values):
             continue
-        kind = tie_kinds(probe, *final_values(probe, values))
+        kind = tie_kinds(probe, probe.trace(probe.space.codes(values)))
         for row in np.flatnonzero((kind >= 0).any(axis=1)):
             kinds = np.unique(kind[row][kind[row] >= 0])
             if (counts[kinds] < EACH).any():
@@ -54,7 +55,7 @@ def tie_candidates(probe: Probe, words: Words) -> Iterator[np.ndarray]:
     values = _start(probe, words)
     for _ in range(ATTEMPTS):
         yield values
-        values = _adjusted(probe, values, *final_values(probe, values))
+        values = _adjusted(probe, values)
     operands = Operands(probe, words)
     # Only where the product is x * gamma * mantissa, with no rounding in between.
     if straddle.possible(probe, operands):
@@ -63,16 +64,20 @@ def tie_candidates(probe: Probe, words: Words) -> Iterator[np.ndarray]:
             yield _aimed(probe, words, operands, channel)
 
 
-def tie_kinds(probe: Probe, value: np.ndarray, amount: np.ndarray) -> np.ndarray:
-    """For each element the kind of its tie, an index into KINDS, or -1 (also if it saturates)."""
-    y = probe.model.assembly.context.y
-    kept = kept_codes(value, amount)
+def tie_kinds(probe: Probe, trace: Arrays) -> np.ndarray:
+    """For each element the kind of its tie, an index into KINDS, or -1.
+
+    -1 also where one of the two codes beside the tie lies beyond y's format.
+    """
+    y, final = probe.model.assembly.context.y, probe.final
+    kept = replace(final, mode=Rounding.TRN).rounded(trace)
+    # Only a tie tells these two modes apart.
+    up, down = (
+        replace(final, mode=mode).rounded(trace) for mode in (Rounding.RND, Rounding.RND_MIN_INF)
+    )
     code = kept + y.zero_point
-    possible = (amount >= 1) & (amount <= 62) & (code >= y.lo) & (code < y.hi)
-    size = np.clip(amount, 1, 62)
-    rest = value & ((np.int64(1) << size) - 1)
-    tie = possible & (rest == np.int64(1) << (size - 1))
-    return np.where(tie, 2 * (value < 0) + (kept & 1), -1)
+    tie = (up != down) & (code >= lowest(y.lo, y.hi, y.overflow)) & (code < y.hi)
+    return np.where(tie, 2 * (trace[final.value] < 0) + (kept & 1), -1)
 
 
 def _start(probe: Probe, words: Words) -> np.ndarray:
@@ -87,12 +92,12 @@ def _start(probe: Probe, words: Words) -> np.ndarray:
     return values
 
 
-def _adjusted(
-    probe: Probe, values: np.ndarray, value: np.ndarray, amount: np.ndarray
-) -> np.ndarray:
+def _adjusted(probe: Probe, values: np.ndarray) -> np.ndarray:
     """Small elements shifted by what their product lacks, where they stay small."""
     space = probe.space
-    lacking = amount - 1 - trailing_zeros(value)
+    trace = probe.trace(space.codes(values))
+    value = trace[probe.final.value].astype(np.int64)
+    lacking = probe.final.amounts(trace).astype(np.int64) - 1 - trailing_zeros(value)
     left, right = np.clip(lacking, 0, 40), np.clip(-lacking, 0, 40)
     room = max(1, space.largest >> 2)
     exact = values & ((np.int64(1) << right) - 1) == 0
