@@ -81,10 +81,9 @@ class Probe:
 
     def weights(self) -> np.ndarray:
         """What each channel is multiplied by, in LSBs of gamma: (dim,)."""
-        form = self.model.assembly.context.gamma
-        weights: np.ndarray = self.model.gamma - form.zero_point
-        if getattr(self.model.spec.normalize, "order", None) == "gemma":
-            weights = weights + (1 / form.scale).numerator
+        context = self.model.assembly.context
+        offset = self.model.spec.normalize.weight_offset(context) - context.gamma.zero_point
+        weights: np.ndarray = self.model.gamma + offset
         return weights
 
     @cached_property
