@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -14,9 +14,14 @@ from approxnorm.vectors.text import hex_digits
 
 NAME = "manifest.json"
 PROVENANCE = "provenance.json"  # versions; the one file without a SHA-256
-FORMAT = "approxnorm-vectors"
-FORMAT_VERSION = 1
-LANE_ORDER = "lane 0 in the low bits"
+
+# Each is written once: as the type of the manifest's field, whose one value it is.
+FormatName = Literal["approxnorm-vectors"]
+FormatVersion = Literal[1]
+LaneOrder = Literal["lane 0 in the low bits"]
+FORMAT: FormatName = get_args(FormatName)[0]
+FORMAT_VERSION: FormatVersion = get_args(FormatVersion)[0]
+LANE_ORDER: LaneOrder = get_args(LaneOrder)[0]
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.]*$")]
@@ -75,15 +80,15 @@ class ArchiveEntry(_Part):
 class Manifest(_Part):
     """All that is known of a set. Built from a file by ``read_manifest``."""
 
-    format: Literal["approxnorm-vectors"]
-    format_version: Literal[1]
+    format: FormatName
+    format_version: FormatVersion
     digest: Sha256
     level: Literal[0, 1, 2, "input"]
     seed: int = Field(ge=0)
     rows: int = Field(ge=0)
     dim: int = Field(ge=1)
     lanes: int = Field(ge=1)
-    lane_order: Literal["lane 0 in the low bits"]
+    lane_order: LaneOrder
     padding: Padding
     classes: tuple[ClassEntry, ...] = Field(strict=False)
     signals: tuple[SignalEntry, ...] = Field(strict=False)

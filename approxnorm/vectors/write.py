@@ -158,12 +158,12 @@ def _fill(folder: Path, model: RMSNorm, planned: Plan, header: dict[str, Any]) -
     classes = _class_entries(planned)
     rows = sum(c.count for c in classes)
     whole = Manifest(
-        format="approxnorm-vectors",
-        format_version=1,
+        format=manifest.FORMAT,
+        format_version=manifest.FORMAT_VERSION,
         digest=model.digest,
         rows=rows,
         dim=model.dim,
-        lane_order="lane 0 in the low bits",
+        lane_order=manifest.LANE_ORDER,
         padding=manifest.Padding(beats_per_row=-(-model.dim // header["lanes"]), value=0),
         classes=classes,
         signals=tuple(f.entry(model) for f in files.values()),
