@@ -2,7 +2,7 @@
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.model import RMSNorm
-from approxnorm.rmsnorm import EpsWarning, assemble
+from approxnorm.rmsnorm import EpsWarning, GammaWarning, SpecWarning, assemble
 from approxnorm.spec import RMSNormSpec, load_spec, preset, preset_names
 
 __version__ = "0.1.0"
@@ -10,8 +10,10 @@ __version__ = "0.1.0"
 __all__ = [
     "ApproxNormError",
     "EpsWarning",
+    "GammaWarning",
     "RMSNorm",
     "RMSNormSpec",
+    "SpecWarning",
     "__version__",
     "assemble",
     "load_spec",

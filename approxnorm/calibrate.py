@@ -60,7 +60,8 @@ def calibrate(spec: RMSNormSpec, blocks: Blocks, gamma: np.ndarray) -> Calibrati
 
     blocks: each call starts a pass over the data in blocks (rows, dim) of finite float32; one
     pass is made, and a bounded number of evenly spaced rows is kept.
-    gamma: real (dim,). Numbers that the spec fixes are left alone.
+    gamma: real (dim,). Numbers that the spec fixes are left alone; if nothing is open, the data is
+    not read at all.
 
     Raises ApproxNormError if there are no rows, or gamma does not fit them.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from typing import Any, Literal, overload
 
@@ -9,9 +10,10 @@ import numpy as np
 
 from approxnorm.backends.numpy_backend import NumpyBackend, storage_dtype
 from approxnorm.errors import ApproxNormError
+from approxnorm.formats import Format
 from approxnorm.methods.normalizers import root_float
 from approxnorm.program.datapath import Datapath
-from approxnorm.rmsnorm import Assembly, assemble
+from approxnorm.rmsnorm import Assembly, GammaWarning, assemble
 from approxnorm.spec.rmsnorm_spec import RMSNormSpec
 from approxnorm.yardstick import exact_rows
 
@@ -29,9 +31,18 @@ class RMSNorm:
     """
 
     def __init__(self, spec: RMSNormSpec, gamma: np.ndarray) -> None:
+        if not isinstance(spec, RMSNormSpec):
+            raise ApproxNormError(
+                f"spec is a {type(spec).__name__}; allowed: an RMSNormSpec, which"
+                " approxnorm.preset and approxnorm.load_spec give"
+            )
         self.assembly: Assembly = assemble(spec)
         self.spec = self.assembly.spec
         self.gamma = self._gamma_codes(np.asarray(gamma))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as what makes it: the resolved spec and gamma's codes."""
+        return type(self), (self.spec, self.gamma)
 
     @property
     def dim(self) -> int:
@@ -68,12 +79,23 @@ class RMSNorm:
         return (shaped["y"], shaped) if trace else shaped["y"]
 
     def quantize(self, x: np.ndarray) -> np.ndarray:
-        """Real x (..., dim) to input codes; infinities saturate, NaN is refused."""
+        """Real x (..., dim) to input codes; infinities saturate, NaN is refused.
+
+        Raises ApproxNormError for rows of another length and for what is no real number.
+        """
+        values = np.asarray(x)
+        if values.dtype.kind not in "fiu" or values.ndim == 0 or values.shape[-1] != self.dim:
+            raise ApproxNormError(
+                f"x has shape {values.shape} and dtype {values.dtype}; allowed: real numbers in"
+                f" rows of dim = {self.dim}"
+            )
         codes = self.assembly.x_format.quantize(self.spec.divide_channels(x))
         return codes.astype(self._x_dtype)
 
     def dequantize(self, y: np.ndarray) -> np.ndarray:
-        """Output codes to float64."""
+        """Output codes, of any shape, to float64; ApproxNormError for what is no integer."""
+        if np.asarray(y).dtype.kind not in "iu":
+            raise ApproxNormError(f"y has dtype {np.asarray(y).dtype}; allowed: integer codes")
         return self.assembly.context.y.dequantize(y)
 
     def dequantize_x(self, x: np.ndarray) -> np.ndarray:
@@ -124,7 +146,9 @@ class RMSNorm:
         if gamma.dtype.kind != "f" or not np.isfinite(gamma).all():
             raise ApproxNormError("gamma must be finite real numbers, or integer codes")
         gain = self.spec.normalize.gamma_gain_squared(context)
-        return context.gamma.quantize(gamma.astype(np.float64) * root_float(gain))
+        real = gamma.astype(np.float64) * root_float(gain)
+        _warn_if_beyond(real, context.gamma)
+        return context.gamma.quantize(real)
 
     def _rows(self, x: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
         if x.ndim == 0 or x.shape[-1] != self.dim:
@@ -147,6 +171,19 @@ class RMSNorm:
         if name in self._channels:
             return value
         return value.reshape(leading if value.ndim == 1 else (*leading, self.dim))
+
+
+def _warn_if_beyond(real: np.ndarray, form: Format) -> None:
+    """Tell how many values have no code within half an LSB of the format's ends."""
+    ends = form.dequantize(np.array([form.lo, form.hi])) + np.array([-0.5, 0.5]) * float(form.scale)
+    count = int(np.count_nonzero((real < ends[0]) | (real > ends[1])))
+    if count:
+        warnings.warn(
+            f"{count} of gamma's {real.size} values are beyond {form}, up to"
+            f" {np.abs(real).max():.6g}; give gamma a coarser scale or more bits",
+            GammaWarning,
+            stacklevel=4,
+        )
 
 
 def _check_codes(codes: np.ndarray, lo: int, hi: int, what: str) -> np.ndarray:

@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,7 +32,8 @@ def write_atomically(path: Path, write: Callable[[IO[bytes]], None]) -> None:
     except OSError as error:
         raise _refused(path, error, "path in a folder that exists and") from error
     finally:
-        beside.unlink(missing_ok=True)  # after the rename there is nothing left to remove
+        with suppress(OSError):  # after the rename there is nothing left to remove
+            beside.unlink()
 
 
 @contextmanager
@@ -43,6 +44,7 @@ def staged_folder(out: Path, check_former: CheckFormer) -> Iterator[Path]:
     what was there stays, and the new folder goes. Raises ApproxNormError if something else is
     there, or the operating system refuses.
     """
+    out = Path(os.path.abspath(out))
     check_replaceable(out, check_former)
     beside = out.parent / f".{out.name}.{secrets.token_hex(4)}.tmp"
     try:
@@ -60,6 +62,8 @@ def check_replaceable(out: Path, check_former: CheckFormer) -> None:
     """Refuse an output folder that may not be replaced; call it before long work."""
     if out.is_symlink():
         raise ApproxNormError(f"{out} is a symbolic link; give the folder itself")
+    if Path.cwd().is_relative_to(out.resolve()):
+        raise ApproxNormError(f"{out} is, or holds, the current folder; give another folder")
     if not out.exists():
         return
     if not out.is_dir():

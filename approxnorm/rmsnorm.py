@@ -19,7 +19,15 @@ from approxnorm.spec.rmsnorm_spec import RMSNormSpec, digest
 EPS_BITS = 8  # significant bits of eps that the derived guard keeps
 
 
-class EpsWarning(UserWarning):
+class SpecWarning(UserWarning):
+    """Something that a spec loses on its data."""
+
+
+class GammaWarning(SpecWarning):
+    """Some of gamma is beyond its format."""
+
+
+class EpsWarning(SpecWarning):
     """eps is below one unit of the statistic and has no effect."""
 
 
@@ -109,6 +117,7 @@ def _assemble(spec: RMSNormSpec) -> Assembly:
         y=spec.y.to_format("y"),
     )
     _warn_if_lost(spec, context, unit)
+    normalize.weight_offset(context)  # refuses a gamma that 1 cannot be added to
     front = b.finish(declared.operand)
     datapath = None
     if rsqrt.method != "exact":
@@ -209,5 +218,6 @@ def _advice(what: str, spec: RMSNormSpec) -> str:
     if what.startswith("scale."):
         return "lower eps_guard, rsqrt.frac_bits or x.bits"
     if spec.row_exponent is None:
-        return f"lower x.bits (now {spec.x.bits}), or add row_exponent.bits = 16"
+        fewer = "= 16" if spec.x.bits > 16 else f"below {spec.x.bits}"
+        return f"lower x.bits (now {spec.x.bits}), or add row_exponent.bits {fewer}"
     return f"lower row_exponent.bits (now {spec.row_exponent.bits})"

@@ -1,6 +1,7 @@
 """The NumPy model: every code and every named signal against the oracle, and its interface."""
 
 import hashlib
+import pickle
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,7 +16,15 @@ from golden_pins import PINS, pinned_model, pinned_rows, sha256, signals
 from oracle import Oracle
 from random_specs import corner_rows, random_spec
 
-from approxnorm import ApproxNormError, EpsWarning, RMSNorm, RMSNormSpec, preset, preset_names
+from approxnorm import (
+    ApproxNormError,
+    EpsWarning,
+    GammaWarning,
+    RMSNorm,
+    RMSNormSpec,
+    preset,
+    preset_names,
+)
 from approxnorm.backends.numpy_backend import BLOCK_ELEMENTS
 from approxnorm.calibrate import calibrate_array
 from approxnorm.methods.function import RSQRT_METHODS
@@ -403,10 +412,29 @@ def test_real_gamma_is_quantised_and_told() -> None:
     assert model.gamma.dtype == np.int64
     assert np.array_equal(model.gamma, np.rint(gamma * 64))
     assert np.array_equal(model.gamma_real(), model.gamma / 64)
-    folded = build(gamma, normalize={"method": "multiply", "constant": "gamma"})
+    with pytest.warns(GammaWarning, match=r"^4 of gamma's 24 values are beyond ap_fixed<8,2,"):
+        folded = build(gamma, normalize={"method": "multiply", "constant": "gamma"})
     assert not np.array_equal(folded.gamma, model.gamma)
     clipped = np.abs(folded.gamma) >= 127
     assert np.all(clipped | (np.abs(folded.gamma_real() - gamma) <= 1 / 128))
+
+
+def test_a_model_can_be_pickled() -> None:
+    model = build(normalize={"method": "multiply", "constant": "multiplier"})
+    again = pickle.loads(pickle.dumps(model))
+    assert again.digest == model.digest
+    assert np.array_equal(again(codes_of(model, 3)), model(codes_of(model, 3)))
+
+
+def test_what_is_no_row_of_reals_is_not_quantised() -> None:
+    model = build()
+    for bad in (np.ones((2, model.dim + 1)), np.float64(1), ["1"] * model.dim, [1j] * model.dim):
+        with pytest.raises(ApproxNormError, match=r"allowed: real numbers in rows of dim"):
+            model.quantize(bad)
+    with pytest.raises(ApproxNormError, match="y has dtype float64; allowed: integer codes"):
+        model.dequantize([1.7])
+    with pytest.raises(ApproxNormError, match="spec is a str; allowed: an RMSNormSpec"):
+        RMSNorm("int8-linear", np.ones(3))  # type: ignore[arg-type]
 
 
 # --- quantising -----------------------------------------------------------------------------------

@@ -60,6 +60,11 @@ class FunctionMethod(Method):
         assert self.out_bits is not None
         return self.out_bits
 
+    @property
+    def holds_constant(self) -> bool:
+        """Whether this resolved method has a table that a constant can be folded into."""
+        return self.folds_constant
+
     def check_target(self, target: Target) -> None:
         """Refuse a function that the method does not approximate."""
         if target.name not in self.functions:

@@ -63,10 +63,11 @@ class Normalize(Method):
 
     constant: where the part in [1, 2) of the constant sqrt(k)*s_gamma/s_y goes; the rest is a
     shift. "table" scales the table's entries, "gamma" the gamma codes, "multiplier" costs one
-    multiplier a row, with ``constant_bits`` fraction bits and rounding RND.
+    multiplier a row, with ``constant_bits`` fraction bits and rounding RND. Absent, it is "table"
+    where there is a table that can hold it, else a method's own second choice.
     """
 
-    constant: ConstantPlace = "table"
+    constant: ConstantPlace | None = None
     constant_bits: int | None = Field(default=None, ge=1, le=24)
 
     def resolved(self, rsqrt: FunctionMethod) -> Any:
@@ -172,7 +173,7 @@ def row_inputs(row: Row) -> tuple[Port, ...]:
 
 def check_constant(normalize: Normalize, rsqrt: FunctionMethod) -> None:
     """Refuse a constant in a table that cannot hold it, and bits where there is no multiplier."""
-    if normalize.constant == "table" and not rsqrt.folds_constant:
+    if normalize.constant == "table" and not rsqrt.holds_constant:
         raise ApproxNormError(
             f'normalize.constant is "table"; rsqrt.method {rsqrt.method!r} cannot hold it;'
             ' allowed: "gamma" or "multiplier"'

@@ -86,7 +86,8 @@ class Datapath:
     def count_multipliers(self) -> dict[Level, int]:
         """Multiplications of two signals, for each element and for each row.
 
-        Multiplications by constants and squares of at most 6 bits (a small table) are not counted.
+        Multiplications by bare constants and squares of at most 6 bits (a small table) are not
+        counted; those by a parameter of the spec are, as it may be a register.
         """
         counts: dict[Level, int] = {"element": 0, "row": 0}
         for stage in self.programs():
@@ -121,7 +122,7 @@ def _named_ports(stage: MapStage) -> list[Port]:
 
 def _is_multiplier(node: Node, nodes: Sequence[Node]) -> bool:
     a, b = (nodes[i] for i in node.args)
-    if "const" in (a.op, b.op):
+    if any(n.op == "const" and n.name is None for n in (a, b)):
         return False
     return not (node.args[0] == node.args[1] and a.interval.width <= 6)
 

@@ -59,6 +59,11 @@ def run_job(
 
     Raises ApproxNormError for bad input; it names the file and the layer.
     """
+    if spec.rsqrt.method == "exact":
+        raise ApproxNormError(
+            'rsqrt.method "exact" is the yardstick; it has no hardware to make vectors for;'
+            " allowed here: any other method"
+        )
     options = options or Options()
     layers = open_activations(input_path)
     folders = folder_names([layer.name for layer in layers])

@@ -117,7 +117,8 @@ class RMSNormSpec(Fields):
 
     def divide_channels(self, real: np.ndarray) -> np.ndarray:
         """Real x (..., dim) as float32 divided by the channel factors, if there are any; exact."""
-        values = np.asarray(real, np.float32)
+        with np.errstate(over="ignore"):  # past float32 it is infinite, and saturates
+            values = np.asarray(real, np.float32)
         if self.channel_shifts is None:
             return values
         shifts = np.array(self.channel_shifts.shifts, np.int32)

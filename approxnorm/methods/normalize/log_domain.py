@@ -60,7 +60,7 @@ class LogDomain(Normalize):
                 f'rsqrt.method is {rsqrt.method!r}; with normalize.method = "log" allowed:'
                 " log2 or power_of_two"
             )
-        if self.constant != "table":
+        if self.constant not in (None, "table"):
             check_constant(self, rsqrt)
         if self.constant_bits is not None:
             raise ApproxNormError(
@@ -75,6 +75,9 @@ class LogDomain(Normalize):
         absent = {k: v for k, v in derived.items() if getattr(self, k) is None}
         filled = self.model_copy(update=absent)
         assert filled.antilog_index_bits is not None
+        if filled.constant is None:
+            place = "table" if filled.antilog_index_bits else "gamma"
+            return filled.model_copy(update={"constant": place}).resolved(rsqrt)
         if filled.antilog_index_bits > self.log_bits:
             raise ApproxNormError(
                 f"normalize.antilog_index_bits is {filled.antilog_index_bits}; allowed: at most"

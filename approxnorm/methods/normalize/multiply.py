@@ -48,6 +48,9 @@ class Multiply(Normalize):
     summary: ClassVar[str] = "two multiplications an element, one rounding"
 
     def resolved(self, rsqrt: FunctionMethod) -> Self:
+        if self.constant is None:
+            place = "table" if rsqrt.holds_constant else "multiplier"
+            return self.model_copy(update={"constant": place}).resolved(rsqrt)
         check_constant(self, rsqrt)
         casts_first = self.order in ("llama", "onnx")
         if casts_first != (self.intermediate is not None):

@@ -79,6 +79,10 @@ class Log2(FunctionMethod):
                 f"{log_bits} has {log_bits + 1} fraction bits, which is the most allowed"
             )
 
+    @property
+    def holds_constant(self) -> bool:
+        return self.antilog_index_bits != 0
+
     def build(self, target: Target = RSQRT) -> StageFunction:
         self.check_target(target)
         if target.name == "log2":
