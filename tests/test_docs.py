@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from golden_pins import pinned_model, pinned_rows
 from random_specs import random_spec
 
 from approxnorm import RMSNormSpec
-from approxnorm.methods.function import RSQRT_METHODS
 from approxnorm.rmsnorm import Assembly, assemble
 from approxnorm.spec import load_spec, preset_names
 
@@ -41,17 +47,70 @@ def test_readme_spec_loads(tmp_path: Path) -> None:
     assert load_spec(path).dim == 576
 
 
-def test_method_of_the_guide_works() -> None:
-    code = blocks(ROOT / "docs" / "adding-a-method.md", "python")[0]
-    scope: dict[str, object] = {"__name__": "two_lines_of_the_guide"}
-    exec(compile(code, "adding-a-method.md", "exec", dont_inherit=True), scope)
-    try:
-        method = RSQRT_METHODS.parse({"method": "two_lines", "bits": 12}).resolved()
-        # A single line over an octave cannot be better than about 1 %; this one is near that.
-        assert 0.01 < method.error().max_error < 0.03
-        assert method.table_bits() == 0
-    finally:
-        RSQRT_METHODS.remove("two_lines")
+# --- the guide to a new method: its files, dropped into a copy of the package -------------------
+
+SPEC = """
+norm = "rmsnorm"
+dim = 64
+eps = 1e-5
+x = "ap_fixed<12,4>"
+gamma = "ap_fixed<8,2>"
+y = "ap_fixed<12,5,RND_CONV,SAT>"
+[statistic]
+method = "peak"
+bias = "calibrate"
+[rsqrt]
+method = "two_lines"
+[normalize]
+method = "multiply"
+constant = "multiplier"
+"""
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package and, in their places, the two files of the guide."""
+    folder = tmp_path_factory.mktemp("site")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "approxnorm", folder / "approxnorm", ignore=ignored)
+    methods = folder / "approxnorm" / "methods"
+    two_lines, peak = blocks(ROOT / "docs" / "adding-a-method.md", "python")
+    (methods / "rsqrt" / "two_lines.py").write_text(two_lines, "utf-8")
+    (methods / "statistic" / "peak.py").write_text(peak, "utf-8")
+    return folder
+
+
+def command(folder: Path, *arguments: str) -> Any:
+    """What the command line of the package in ``folder`` prints with --json."""
+    code = "import sys; from approxnorm.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments, "--json"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_rsqrt_method_of_the_guide_works_from_the_command_line(extended: Path) -> None:
+    found = command(extended, "rsqrt", "two_lines", "bits=12")
+    # A single line over an octave cannot be better than about 1 %; this one is near that.
+    assert 0.01 < found["max_rel"] < 0.03
+    assert found["table_bits"] == 0
+
+
+def test_statistic_of_the_guide_works_from_the_command_line(extended: Path) -> None:
+    (extended / "spec.toml").write_text(SPEC, "utf-8")
+    rng = np.random.default_rng(1)
+    np.save(extended / "x.npy", rng.standard_normal((200, 64)).astype(np.float32))
+    (layer,) = command(extended, "error", "spec.toml", "--input", "x.npy")["layers"]
+    assert layer["spec"]["statistic"]["method"] == "peak"
+    # The largest of 64 normal numbers is about 2.4 standard deviations, give or take a fifth.
+    assert 1 / 2.8**2 < layer["spec"]["statistic"]["bias"] < 1 / 2.1**2
+    assert 10 < layer["against_exact"]["sqnr_db"] < 20
+    assert "statistic's own" in layer["bound"]["text"]
 
 
 def named_signals(assembly: Assembly) -> set[tuple[str, str]]:
