@@ -449,6 +449,59 @@ def test_run_takes_the_shipped_activations_if_none_are_given(
     assert seen["options"].seed == 5
 
 
+NARROWED = {"method": "full", "accumulator": {"bits": 12, "overflow": "SAT"}}
+
+
+@pytest.mark.parametrize("command", ["error", "run --level 0 --out r"])
+def test_an_accumulator_that_overflows_is_told(cli: Cli, folder: Path, command: str) -> None:
+    write_spec("spec.json", statistic=NARROWED)
+    name, *options = command.split()
+    arguments = (name, "spec.json", "--input", "acts.npz", *options)
+    made = cli(*arguments, "--json")
+    printed = cli(*arguments)
+    assert made.err == printed.err
+    assert made.err.count("\n") == 2
+    for layer in made.json["layers"]:
+        found = layer["accumulator"]
+        assert found["bits"] == 12 < found["bits_needed"]
+        assert 0 < found["overflowed_rows"] <= layer["rows"]
+        assert (
+            f"approxnorm: warning: layer {layer['name']}: the accumulator of 12 bits overflows in"
+            f" {found['overflowed_rows']} of 6 rows; the data need {found['bits_needed']} bits"
+        ) in made.err
+        cells = [layer["name"], "12", str(found["bits_needed"]), str(found["overflowed_rows"])]
+        assert cells in [line.split() for line in printed.out.splitlines()]
+
+
+def test_no_accumulator_no_table(cli: Cli, folder: Path) -> None:
+    result = cli("error", "spec.json", "--input", "acts.npz")
+    assert "ccumulator" not in result.out + result.err
+
+
+@pytest.mark.parametrize("command", ["error", "run --level 0 --out r"])
+def test_bounds_say_what_they_are_against(cli: Cli, folder: Path, command: str) -> None:
+    name, *options = command.split()
+    rest = ("--input", "acts.npz", *options)
+    full = cli(name, "int8-linear", *rest).out
+    assert "\nProven worst case in LSBs of y\n" in full
+    assert (
+        "\n For every input, y is at most this far from exact arithmetic on the input codes and"
+        " gamma's codes.\n"
+    ) in full
+    subset = cli(name, "int8-lowbit4", *rest).out
+    assert "\nProven worst case in LSBs of y, given the statistic's own value\n" in subset
+    assert "it has the statistic's error in it and may be larger.\n" in subset
+    for out in (full, subset):
+        assert "\nRMS error in LSBs by cause\n" in out
+
+
+def test_a_missing_bound_gives_its_reason(cli: Cli, folder: Path) -> None:
+    write_spec("spec.json", y="ap_fixed<8,1,RND_CONV,WRAP>")
+    out = cli("error", "spec.json", "--input", "acts.npz").out
+    assert "\n There is no bound: " in out
+    assert "this far" not in out
+
+
 # --- bad input: one line on stderr, status 2, nothing written
 
 
@@ -727,6 +780,15 @@ def test_start_loads_no_heavy_library() -> None:
 
 
 # --- layout
+
+
+def test_piped_tables_are_as_wide_as_they_need(cli: Cli, folder: Path) -> None:
+    name = "layers_20_post_attention_layernorm_of_a_model_with_long_names"
+    np.savez("long.npz", **{f"{name}.x": np.load("X.npy"), f"{name}.gamma": np.load("G.npy")})
+    out = cli("error", "outlier4-16bit", "--input", "long.npz").out
+    rows = [line for line in out.splitlines() if line.startswith(f"{name} ")]
+    assert len(rows) == 5
+    assert max(map(len, rows)) > 80
 
 
 def test_piped_output_has_no_styles(cli: Cli, folder: Path) -> None:

@@ -89,7 +89,7 @@ def layer(index: int, rng: np.random.Generator) -> dict[str, Any]:
         "bound": {
             "lsb": 0.913 + index,
             "parts": {"output_rounding": 0.5, "rsqrt": 0.413 + index},
-            "text": f"at most {0.913 + index} LSB from exact arithmetic on the input codes",
+            "text": f"at most {0.913 + index} LSB (eps 0) from exact arithmetic on x's codes",
         },
         "signals": [
             {
@@ -218,7 +218,8 @@ def test_report_has_every_part(plain: Page) -> None:
         "3 per element, 2 per row.",
         "y: as given",
         "at most 1.913 LSB",
-        "is not in the bound",
+        "statistic's error is not in the bound",
+        "y is at most this far from exact arithmetic on x's codes.",
     ]:
         assert text in plain.text
     assert '"segments": 8' in plain.text
@@ -484,6 +485,37 @@ def test_worst_is_marked_in_each_direction() -> None:
         ["worst", "", "", "", "", "", ""],
         ["", "", "", "", "", "worst", "worst"],
     ]
+
+
+def test_bounds_under_a_condition_have_their_own_table(tmp_path: Path) -> None:
+    data = results(3)
+    for entry in data["layers"][1:]:
+        entry["bound"]["text"] = "at most 1 LSB (rsqrt 1) from x with the statistic's own value: or"
+    read = page(tmp_path, data)
+    plain_table = read.tables["Proven worst case of each layer"]
+    given = read.tables["Proven worst case of each layer, given the statistic's own value"]
+    assert [row[0] for row in plain_table[2:]] == ["layers_0_input_layernorm"]
+    assert [row[0] for row in given[2:]] == [f"layers_{i}_input_layernorm" for i in (1, 2)]
+    assert "y is at most this far from x with the statistic's own value: or. The me" in read.text
+    data["layers"][1]["bound"] = {"lsb": None, "parts": {}, "text": "no bound: y wraps"}
+    assert "There is no bound: y wraps." in page(tmp_path, data).text
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_an_accumulator_that_overflows_is_marked(tmp_path: Path, layers: int) -> None:
+    data = results(layers)
+    data["layers"][0]["accumulator"] = {"bits": 24, "bits_needed": 29, "overflowed_rows": 7}
+    read = page(tmp_path, data)
+    table = read.tables["Formats, zero codes and saturated codes of each layer"]
+    assert table[0][4] == "accumulator"
+    assert table[1][8:11] == ["bits", "bits needed", "rows overflowed"]
+    assert table[2][9:12] == ["24", "29", "7"]
+    assert len([a for a in read.all("td") if "bad" in a["class"].split()]) == 2
+    assert "The accumulator is too narrow for rows marked as overflowed" in read.text
+    data["layers"][0]["accumulator"] |= {"bits_needed": 24, "overflowed_rows": 0}
+    read = page(tmp_path, data)
+    assert not [a for a in read.all("td") if "bad" in a["class"].split()]
+    assert "too narrow" not in read.text
 
 
 def test_conformance_is_shown_if_there(tmp_path: Path) -> None:

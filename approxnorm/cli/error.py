@@ -32,11 +32,14 @@ def error(
     A layer's eps is the file's, else the spec's; its gamma --gamma if given, else the file's,
     else ones.
     """
+    from approxnorm.cli.layer_tables import print_layers, warn_of_overflow
+
     measured = measure_file(spec, input, layer, gamma)
+    warn_of_overflow(measured["layers"])
     if json:
         print_json(measured)
     else:
-        _print(measured)
+        print_layers(measured["layers"])
 
 
 def measure_file(
@@ -94,14 +97,3 @@ def _errors(model: RMSNorm, layer: Layer, report: Any) -> dict[str, Any]:
         done += len(block)
         report(done / layer.rows)
     return errors.result()
-
-
-def _print(measured: dict[str, Any]) -> None:
-    from approxnorm.cli import layer_tables
-
-    layers = measured["layers"]
-    layer_tables.print_notes(layers)
-    layer_tables.print_errors(layers)
-    layer_tables.print_causes(layers)
-    layer_tables.print_bounds(layers)
-    layer_tables.print_codes(layers)

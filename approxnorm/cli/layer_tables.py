@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from approxnorm.cli.output import print_line, print_table
+from approxnorm.report.bounds import by_condition, sentences
 
 # cosine and mean_abs_lsb are left to the JSON: a line must fit 80 columns.
 KEYS = {
@@ -55,17 +57,45 @@ def _rms(errors: dict[str, Any] | None) -> Any:
 
 def print_bounds(layers: Layers) -> None:
     """Each layer's proven worst case and what it is made of, and what it does not cover."""
+    for condition, bounded in by_condition(layers):
+        _print_bounds(f"Proven worst case in LSBs of y{condition}", bounded)
+
+
+def _print_bounds(title: str, layers: Layers) -> None:
     bounds = [layer["bound"] for layer in layers]
     parts = list(dict.fromkeys(name for b in bounds for name in b["parts"] if b["parts"][name]))
     rows = [
         (layer["name"], b["lsb"], *(b["parts"].get(name) for name in parts))
         for layer, b in zip(layers, bounds, strict=True)
     ]
-    names = [CAUSES.get(name, name) for name in parts]
-    print_table("Proven worst case in LSBs of y", ("layer", "total", *names), rows)
-    for text in dict.fromkeys(b["text"].split(") ", 1)[-1] for b in bounds):
-        print_line(text, indent=1)
+    print_table(title, ("layer", "total", *(CAUSES.get(name, name) for name in parts)), rows)
+    for sentence in sentences(layers):
+        print_line(sentence, indent=1)
     print_line()
+
+
+def print_accumulators(layers: Layers) -> None:
+    """Bits of the accumulator and of the sums, where a spec makes it narrower than derived."""
+    narrow = [layer for layer in layers if layer.get("accumulator")]
+    if not narrow:
+        return
+    keys = ("bits", "bits_needed", "overflowed_rows")
+    rows = [(layer["name"], *(layer["accumulator"][key] for key in keys)) for layer in narrow]
+    columns = ("layer", "bits", "bits needed", "rows overflowed")
+    print_table("Accumulator, narrower than derived", columns, rows)
+
+
+def warn_of_overflow(layers: Layers) -> None:
+    """A warning for each layer whose sums did not all fit the accumulator."""
+    for layer in layers:
+        found = layer.get("accumulator") or {}
+        if found.get("overflowed_rows"):
+            warnings.warn(
+                f"layer {layer['name']}: the accumulator of {found['bits']} bits overflows in"
+                f" {found['overflowed_rows']} of {layer['rows']} rows; the data need"
+                f" {found['bits_needed']} bits (statistic.accumulator.bits)",
+                stacklevel=2,
+            )
 
 
 def print_codes(layers: Layers) -> None:
@@ -101,3 +131,13 @@ def print_notes(layers: Layers) -> None:
         for note in layer["calibration"]:
             print_line(note, indent=3)
     print_line()
+
+
+def print_layers(layers: Layers) -> None:
+    """All that was measured, and how open numbers were chosen."""
+    print_notes(layers)
+    print_errors(layers)
+    print_causes(layers)
+    print_bounds(layers)
+    print_codes(layers)
+    print_accumulators(layers)

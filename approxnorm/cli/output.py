@@ -22,7 +22,10 @@ def stdout_console() -> Console:
     """A console on stdout that prints text as it is: names may hold [brackets] and :colons:."""
     from rich.console import Console
 
-    return Console(markup=False, highlight=False, emoji=False)
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
+    return console
 
 
 def print_json(data: Any) -> None:
@@ -72,7 +75,7 @@ def print_table(
         table.add_row(*(cell if isinstance(cell, str) else number(cell) for cell in row))
     console = stdout_console()
     print_line(title, bold=True)
-    console.print(table, width=None if console.is_terminal else PIPED_WIDTH, crop=False)
+    console.print(table, crop=False)
     print_line()
 
 

@@ -42,6 +42,7 @@ def run(
     DIR appears whole at the end or not at all; a former result there is replaced.
     A layer's gamma is --gamma if given, else the file's, else ones.
     """
+    from approxnorm.cli.layer_tables import warn_of_overflow
     from approxnorm.cli.models import read_gamma
     from approxnorm.inputs import default_activations
     from approxnorm.run import run_job
@@ -58,6 +59,7 @@ def run(
             options=Options(level=level, seed=seed, lanes=lanes),
             progress=report,
         )
+    warn_of_overflow(results["layers"])
     if json:
         print_json(results)
     else:
@@ -65,13 +67,10 @@ def run(
 
 
 def _print(results: dict[str, Any], out: Path) -> None:
-    from approxnorm.cli.layer_tables import print_codes, print_errors, print_notes
+    from approxnorm.cli.layer_tables import print_layers
 
-    layers = results["layers"]
     print_line(f"{results['spec_name']} on {results['input']}", bold=True)
-    print_notes(layers)
-    print_errors(layers)
-    print_codes(layers)
+    print_layers(results["layers"])
     print_line(f"Report              {out / 'report.html'}")
     print_line(f"Results as JSON     {out / 'report.json'}")
     print_line(f"Each layer in       {out}/LAYER: spec.json, errors.json,")

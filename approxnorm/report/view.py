@@ -9,6 +9,7 @@ from itertools import accumulate, groupby
 from typing import Any, Literal
 
 from approxnorm.metrics.chain import CAUSES
+from approxnorm.report.bounds import by_condition, sentences
 from approxnorm.report.numbers import DASH, clean, count, fixed, is_number, real, share, shortened
 from approxnorm.report.signals import signal_widths
 
@@ -55,7 +56,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Column:
-    """A column: what it reads from a layer, how it is written, and which value is the worst."""
+    """A column: what it reads from a layer, how it is written, what is the worst, what is bad."""
 
     header: str
     group: str
@@ -63,6 +64,7 @@ class Column:
     write: Callable[[Any], str] = real
     worst: Literal["high", "low", "far", ""] = ""
     is_text: bool = False
+    is_bad: Callable[[Layer], bool] | None = None
 
 
 def errors_grid(layers: Sequence[Layer]) -> Grid:
@@ -95,12 +97,35 @@ def codes_grid(layers: Sequence[Layer]) -> Grid:
         Column("zero rows", "input x", _at("x", "zero_rows"), count, "high"),
         Column("saturated", "input x", _share("x", "saturated"), _as_share, "high"),
         *_row_exponent_columns(layers),
+        *_accumulator_columns(layers),
         Column("format", "output y", _at("y", "format"), _short, is_text=True),
         Column("zero codes", "output y", _share("y", "zero_codes"), _as_share, "high"),
         Column("saturated", "output y", _share("y", "saturated"), _as_share, "high"),
     ]
-    note = "Bold: the worst layer of the column." if len(layers) > 1 else ""
-    return _grid("Formats, zero codes and saturated codes of each layer", columns, layers, note)
+    notes = ["Bold: the worst layer of the column."] if len(layers) > 1 else []
+    if any(map(_overflows, layers)):
+        notes.append(
+            "The accumulator is too narrow for rows marked as overflowed, whose results are wrong: "
+            "the data need the bits that are named."
+        )
+    caption = "Formats, zero codes and saturated codes of each layer"
+    return _grid(caption, columns, layers, " ".join(notes))
+
+
+def _accumulator_columns(layers: Sequence[Layer]) -> list[Column]:
+    """Whether the sums fit an accumulator narrower than derived, if any layer has one."""
+    if not any(layer.get("accumulator") for layer in layers):
+        return []
+    group = "accumulator"
+    return [
+        Column("bits", group, _at(group, "bits"), count),
+        Column("bits needed", group, _at(group, "bits_needed"), count, is_bad=_overflows),
+        Column("rows overflowed", group, _at(group, "overflowed_rows"), count, is_bad=_overflows),
+    ]
+
+
+def _overflows(layer: Layer) -> bool:
+    return bool(_at("accumulator", "overflowed_rows")(layer))
 
 
 def _row_exponent_columns(layers: Sequence[Layer]) -> list[Column]:
@@ -132,10 +157,13 @@ def causes_grid(layers: Sequence[Layer]) -> Grid:
     return _grid("Output error of each layer by cause", columns, layers, note)
 
 
-def bounds_grid(layers: Sequence[Layer]) -> Grid:
-    """The proven worst case of each layer and its parts; no rows if no layer has one."""
-    bounded = [layer for layer in layers if layer.get("bound")]
-    parts = {part: None for layer in bounded for part in layer["bound"].get("parts") or {}}
+def bounds_grids(layers: Sequence[Layer]) -> list[Grid]:
+    """The proven worst case of each layer and its parts: a table for each condition it has."""
+    return [_bounds_grid(condition, bounded) for condition, bounded in by_condition(layers)]
+
+
+def _bounds_grid(condition: str, layers: Sequence[Layer]) -> Grid:
+    parts = {part: None for layer in layers for part in layer["bound"].get("parts") or {}}
     columns = [
         Column("bound, LSB", "in all", _at("bound", "lsb"), worst="high"),
         *(
@@ -143,12 +171,8 @@ def bounds_grid(layers: Sequence[Layer]) -> Grid:
             for part in parts
         ),
     ]
-    note = (
-        "Holds for every input, against what the layer's details below name. Unless the statistic "
-        "is the exact sum of squares, its own error depends on the data and is not in the bound: "
-        "the measured error above, which has it, may then be larger."
-    )
-    return _grid("Proven worst case of each layer", columns, bounded, note)
+    note = clean(" ".join(sentences(layers)))
+    return _grid(f"Proven worst case of each layer{condition}", columns, layers, note)
 
 
 def tables_grid(results: Results) -> Grid:
@@ -315,7 +339,10 @@ def _grid(caption: str, columns: Sequence[Column], layers: Sequence[Layer], note
         cells = []
         for column, text in zip(columns, worst, strict=True):
             written = column.write(column.read(layer))
-            cells.append(Cell(written, "worst" if written == text else "", column.is_text))
+            mark = "worst" if written == text else ""
+            if column.is_bad is not None and column.is_bad(layer):
+                mark = "bad"
+            cells.append(Cell(written, mark, column.is_text))
         name = layer.get("name", "")
         rows.append(Row(shortened(name, NAME_LENGTH), clean(name), tuple(cells)))
     groups = tuple((g, len(list(c))) for g, c in groupby(columns, key=lambda column: column.group))

@@ -77,7 +77,7 @@ def _render(results: dict[str, Any]) -> str:
         tiles=view.tiles(results),
         pictures=pictures(results),
         errors=view.errors_grid(layers),
-        bounds=view.bounds_grid(layers),
+        bounds=view.bounds_grids(layers),
         codes=view.codes_grid(layers),
         causes=view.causes_grid(layers),
         tables=view.tables_grid(results),
