@@ -68,7 +68,8 @@ class RMSNorm:
 
         Raises ApproxNormError for a wrong row length, dtype or a code outside the format.
         """
-        rows, leading = self._rows(np.asarray(x))
+        x = np.asarray(x)
+        rows, leading = self.check_rows(x), x.shape[:-1]
         inputs = {"x": rows, **self._channels}
         if not trace and self.assembly.datapath is not None:
             return self._backend.run(inputs).reshape(*leading, self.dim)
@@ -150,22 +151,26 @@ class RMSNorm:
         _warn_if_beyond(real, context.gamma)
         return context.gamma.quantize(real)
 
-    def _rows(self, x: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
+    def check_rows(self, x: np.ndarray, name: str = "x") -> np.ndarray:
+        """Input codes (..., dim) as rows (n, dim) of the narrowest dtype.
+
+        Raises ApproxNormError, with ``name`` for x, as a call of the model does.
+        """
         if x.ndim == 0 or x.shape[-1] != self.dim:
             raise ApproxNormError(
-                f"x has shape {x.shape}; allowed: rows of dim = {self.dim} elements"
+                f"{name} has shape {x.shape}; allowed: rows of dim = {self.dim} elements"
             )
         if x.dtype.kind not in "iu":
             raise ApproxNormError(
-                f"x has dtype {x.dtype}; allowed: integer codes (model.quantize makes them)"
+                f"{name} has dtype {x.dtype}; allowed: integer codes (model.quantize makes them)"
             )
         interval = self.assembly.front.inputs[0].interval
         rows = x.reshape(-1, self.dim)
         if not np.can_cast(x.dtype, self._x_dtype, "safe") or x.dtype != self._x_dtype:
-            rows = _check_codes(rows, interval.lo, interval.hi, "x").astype(self._x_dtype)
+            rows = _check_codes(rows, interval.lo, interval.hi, name).astype(self._x_dtype)
         elif np.iinfo(x.dtype).max > interval.hi or np.iinfo(x.dtype).min < interval.lo:
-            _check_codes(rows, interval.lo, interval.hi, "x")
-        return rows, x.shape[:-1]
+            _check_codes(rows, interval.lo, interval.hi, name)
+        return rows
 
     def _shape(self, name: str, value: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
         if name in self._channels:

@@ -703,7 +703,7 @@ def test_own_input_may_be_empty(tmp_path: Path) -> None:
     [
         (np.zeros((2, 10), int), r"shape \(2, 10\).*rows of dim = 11"),
         (np.zeros((2, 11)), "dtype float64; allowed: integer codes"),
-        (np.full((1, 11), 256), "x_codes holds the code 256; x allows -256 to 255"),
+        (np.full((1, 11), 256), "x_codes holds the code 256; its format allows -256 to 255"),
     ],
 )
 def test_wrong_input_is_refused(codes: np.ndarray, message: str, tmp_path: Path) -> None:

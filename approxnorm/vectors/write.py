@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from approxnorm.backends.numpy_backend import BLOCK_ELEMENTS, storage_dtype
-from approxnorm.errors import ApproxNormError
 from approxnorm.model import RMSNorm
 from approxnorm.output import check_replaceable, staged_folder
 from approxnorm.program import Interval
@@ -52,27 +51,13 @@ def write_vectors(
         planned = plan(model, level, seed, lanes=lanes)
     else:
         check_numbers(seed, lanes)
-        planned, seed = given(model, _own_rows(model, x_codes)), 0
+        own = model.check_rows(np.asarray(x_codes), "x_codes")
+        planned, seed = given(model, own.astype(np.int64)), 0
     chosen = "input" if x_codes is not None else level
     header = {"level": chosen, "seed": seed, "lanes": lanes}
     with staged_folder(out, check_former) as folder:
         written = _fill(folder, model, planned, header)
     return VectorSet(out, written)
-
-
-def _own_rows(model: RMSNorm, x_codes: np.ndarray) -> np.ndarray:
-    codes = np.asarray(x_codes)
-    if codes.ndim == 0 or codes.shape[-1] != model.dim or codes.dtype.kind not in "iu":
-        raise ApproxNormError(
-            f"x_codes has shape {codes.shape} and dtype {codes.dtype}; allowed: integer codes in"
-            f" rows of dim = {model.dim}"
-        )
-    rows = codes.reshape(-1, model.dim)
-    form = model.assembly.x_format
-    if rows.size and (int(rows.min()) < form.lo or int(rows.max()) > form.hi):
-        bad = int(rows.min()) if int(rows.min()) < form.lo else int(rows.max())
-        raise ApproxNormError(f"x_codes holds the code {bad}; x allows {form.lo} to {form.hi}")
-    return rows.astype(np.int64)
 
 
 def ports_of(model: RMSNorm) -> list[Port]:
