@@ -138,6 +138,17 @@ def test_show_a_closed_spec(cli: Cli, folder: Path, data: dict[str, np.ndarray])
     assert all(f"\n{p.name} " in printed for p in ports)
 
 
+def test_show_prints_each_tables_bound_and_origin(cli: Cli) -> None:
+    for name in ("outlier4-16bit", "int8-log"):
+        tables = cli("show", name, "--json").json["tables"]
+        lines = cli("show", name).out.splitlines()
+        assert len(tables) > 1
+        for table in tables:
+            said = [table[key] for key in ("bound", "origin") if table[key]]
+            at = lines.index(f" {table['name']}: {said[0]}")
+            assert lines[at + 1 : at + len(said)] == [f"    {text}" for text in said[1:]]
+
+
 def test_show_calibrates_on_input(cli: Cli, folder: Path, data: dict[str, np.ndarray]) -> None:
     calibrated = calibrate_array(preset("int8-linear"), 3 * data["x"], data["gamma"] / 2)
     shown = cli("show", "int8-linear", "--input", "acts.npz", "--layer", "b", "--json").json

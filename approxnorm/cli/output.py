@@ -80,14 +80,23 @@ def print_table(
 
 
 def print_tables(tables: Iterable[Mapping[str, Any]]) -> None:
-    """Look-up tables as ``Table.summary`` gives them."""
+    """Look-up tables as ``Table.summary`` gives them; below, each one's bound and origin."""
     fields = ("name", "index_rule", "entries", "width", "stored_width", "bits")
+    listed = list(tables)
     print_table(
         "Tables",
         ("name", "index", "entries", "width", "stored", "bits"),
-        [[table[field] for field in fields] for table in tables],
+        [[table[field] for field in fields] for table in listed],
         left=2,
     )
+    for table in listed:
+        said = [table[key] for key in ("bound", "origin") if table[key]]
+        if said:
+            print_line(f"{table['name']}: {said[0]}", indent=1)
+        for text in said[1:]:
+            print_line(text, indent=4)
+    if listed:
+        print_line()
 
 
 def number(value: float | int | None) -> str:
