@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from approxnorm.vectors.random import Words
+from approxnorm.vectors.shapes import heavy, random_sizes
 from approxnorm.vectors.space import Space
 
 
@@ -23,19 +24,14 @@ def gaussian(space: Space, words: Words, n: int) -> np.ndarray:
 
 
 def heavy_tailed(space: Space, words: Words, n: int) -> np.ndarray:
-    """Magnitudes in which each halving is half as frequent."""
-    octave = words.geometric(max(1, space.magnitude_bits - 1), n, space.dim)
-    step = (words.below(space.largest, n, space.dim) + 1) >> octave[:, ::-1]
-    quiet = words.below(space.magnitude_bits, n, 1)
-    loud = words.geometric(10, n, space.dim) >= 6
-    magnitude = np.where(loud, step, step >> quiet)
-    return space.signed(magnitude, words.bits(1, n, space.dim) == 1)
+    """Magnitudes in which each halving is half as frequent, at every scale."""
+    return heavy(space, words, n).rows(random_sizes(space, words, n))
 
 
 def sparse(space: Space, words: Words, n: int) -> np.ndarray:
     """Mostly zeros and ones, one element in about 32 of any size."""
     ones = space.signed(words.bits(1, n, space.dim), words.bits(1, n, space.dim) == 1)
-    large = space.lo + words.below(space.hi - space.lo + 1, n, space.dim)
+    large = uniform(space, words, n)
     return np.where(words.below(32, n, space.dim) == 0, large, ones)
 
 
