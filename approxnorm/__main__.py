@@ -1,6 +1,8 @@
 """``python -m approxnorm``: the command line."""
 
+import sys
+
 from approxnorm.cli import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

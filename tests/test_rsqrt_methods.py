@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import math
+import os
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -541,3 +542,28 @@ def test_a_rom_outside_the_folder_is_not_followed(outside: str, tmp_path: Path) 
     (folder / "link.mem").symlink_to(tmp_path / "r.mem")
     with pytest.raises(ApproxNormError, match="outside the spec's folder"):
         file_method(outside).loaded(folder)
+
+
+@pytest.mark.parametrize("name", ["linear", "quadratic", "powering"])
+def test_searched_methods_say_how_fine_their_argument_may_be(name: str) -> None:
+    with pytest.raises(ApproxNormError, match="frac_bits is 21; .* allowed: at most 20"):
+        make(name, frac_bits=21)
+    assert make(name, bits=24).frac_bits == 20
+
+
+def test_newton_names_a_seed_that_is_too_wide() -> None:
+    with pytest.raises(ApproxNormError, match=r"seed_offsets and seed_index_bits address \d+ bits"):
+        make("newton", seed_offsets=[[16, 16], [4, 11]])
+
+
+def test_a_rom_is_a_regular_file_of_hexadecimal_words(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.mem")
+    (tmp_path / "x.mem").write_text("0x1f 10\n", "ascii")
+    rom = {"index_bits": 0, "bits": 4, "width": 8}
+    for name, message in (
+        ("pipe.mem", "no such file"),
+        ("a\0.mem", "allowed: a file's name"),
+        ("x.mem", "'0x1f' is no hexadecimal number"),
+    ):
+        with pytest.raises(ApproxNormError, match=message):
+            RSQRT_METHODS.parse({"method": "file", "path": name} | rom).loaded(tmp_path)

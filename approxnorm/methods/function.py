@@ -10,7 +10,7 @@ from pydantic import Field
 from approxnorm.errors import ApproxNormError
 from approxnorm.formats import Rounding
 from approxnorm.methods.base import Method, Registry
-from approxnorm.program import ops
+from approxnorm.program import WidthError, ops
 from approxnorm.program.datapath import Datapath, DatapathBuilder
 from approxnorm.tables.error import StageError, StageFunction, measure
 from approxnorm.tables.table import Table
@@ -79,9 +79,13 @@ class FunctionMethod(Method):
         octave = builder.input("octave", "element", 0, target.octaves - 1)
         frac = builder.input("frac", "element", 0, (1 << self.f) - 1)
         stage = self.build(target)
-        result = builder.element(
-            target.name, lambda o, f: ops.named(target.name, stage(o, f)), octave, frac
-        )
+        try:
+            result = builder.element(
+                target.name, lambda o, f: ops.named(target.name, stage(o, f)), octave, frac
+            )
+        except WidthError as error:
+            advice = "lower rsqrt.frac_bits, rsqrt.out_bits or another width of the method"
+            raise WidthError(error.what, error.bits, advice) from None
         return builder.finish(result)
 
     def tables(self, target: Target = RSQRT) -> list[Table]:

@@ -20,6 +20,10 @@ def power_of_two_bits(count: int, field: str) -> int:
     return count.bit_length() - 1
 
 
+# Coefficients are searched over every argument: at 20 bits two million of them, in seconds.
+MAX_SEARCH_BITS = 20
+
+
 @dataclass(frozen=True)
 class Segments:
     """2**index_bits segments an octave, of an argument with frac_bits fraction bits."""
@@ -33,6 +37,16 @@ class Segments:
         if frac_bits < index_bits:
             raise ApproxNormError(
                 f"rsqrt.frac_bits is {frac_bits}; the table's address needs at least {index_bits}"
+            )
+
+    @staticmethod
+    def check_search(index_bits: int, frac_bits: int) -> None:
+        """As ``check``, and refuse more arguments than a search of coefficients can visit."""
+        Segments.check(index_bits, frac_bits)
+        if frac_bits > MAX_SEARCH_BITS:
+            raise ApproxNormError(
+                f"rsqrt.frac_bits is {frac_bits}; coefficients are searched over every argument;"
+                f" allowed: at most {MAX_SEARCH_BITS}"
             )
 
     @property

@@ -51,6 +51,8 @@ def read_rom(folder: Path, name: str, width: int, signed: bool, field: str) -> R
 
 
 def _inside(folder: Path, name: str, field: str) -> Path:
+    if "\0" in name:
+        raise ApproxNormError(f"{field} is {name!r}; allowed: a file's name")
     root = folder.resolve()
     path = (root / name).resolve()
     if Path(name).is_absolute() or not path.is_relative_to(root):
@@ -63,6 +65,8 @@ def _inside(folder: Path, name: str, field: str) -> Path:
 
 def _bytes(path: Path, name: str) -> bytes:
     try:
+        if not path.is_file():  # a pipe or a device would never end
+            raise FileNotFoundError
         if path.stat().st_size > MAX_BYTES:
             raise ApproxNormError(f"{name}: larger than {MAX_BYTES} bytes; not a table")
         return path.read_bytes()
@@ -140,7 +144,7 @@ _RAW = (".mem", ".hex", ".coe")  # words are bit patterns
 
 def _number(token: str, radix: int, name: str) -> int:
     try:
-        if not re.fullmatch(r"[+-]?[0-9A-Za-z][0-9A-Za-z_]*", token):
+        if not re.fullmatch(r"[+-]?[0-9A-Za-z][0-9A-Za-z_]*", token) or "x" in token.lower():
             raise ValueError
         return int(token.replace("_", ""), radix)
     except ValueError:

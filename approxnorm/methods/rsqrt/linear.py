@@ -10,7 +10,7 @@ from pydantic import Field
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.methods.function import RSQRT_METHODS, FunctionMethod
-from approxnorm.methods.segments import Segments, power_of_two_bits
+from approxnorm.methods.segments import MAX_SEARCH_BITS, Segments, power_of_two_bits
 from approxnorm.program import ops
 from approxnorm.tables.error import StageFunction, with_bound
 from approxnorm.tables.search import around, best_candidate
@@ -34,11 +34,13 @@ class Linear(FunctionMethod):
     functions: ClassVar[tuple[FunctionName, ...]] = ("rsqrt", "reciprocal", "log2", "exp2")
 
     def resolved(self) -> Self:
-        """slope_bits: bits; frac_bits: bits + 4; out_bits: bits + 3."""
+        """slope_bits: bits; frac_bits: bits + 4, at most 20; out_bits: bits + 3."""
         index_bits = power_of_two_bits(self.segments, "rsqrt.segments")
-        frac_bits = max(self.bits + 4, index_bits) if self.frac_bits is None else self.frac_bits
+        frac_bits = self.frac_bits
+        if frac_bits is None:
+            frac_bits = max(min(self.bits + 4, MAX_SEARCH_BITS), index_bits)
         out_bits = self.bits + 3 if self.out_bits is None else self.out_bits
-        Segments.check(index_bits, frac_bits)
+        Segments.check_search(index_bits, frac_bits)
         slope_bits = self.bits if self.slope_bits is None else self.slope_bits
         if slope_bits > self.bits:
             raise ApproxNormError(

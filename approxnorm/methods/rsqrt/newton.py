@@ -7,7 +7,8 @@ from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 
-from approxnorm.methods.function import RSQRT_METHODS, FunctionMethod
+from approxnorm.errors import ApproxNormError
+from approxnorm.methods.function import MAX_FRAC_BITS, RSQRT_METHODS, FunctionMethod
 from approxnorm.methods.iteration import Iteration
 from approxnorm.methods.rsqrt.direct import Direct
 from approxnorm.methods.rsqrt.multipartite import Multipartite, Offset
@@ -65,6 +66,12 @@ class Newton(FunctionMethod):
             return Direct(
                 index_bits=self.seed_index_bits, bits=self.seed_bits, frac_bits=self.frac_bits
             ).resolved()
+        address = self.seed_index_bits + sum(bits for _, bits in self.seed_offsets)
+        if address > MAX_FRAC_BITS:
+            raise ApproxNormError(
+                f"rsqrt.seed_offsets and seed_index_bits address {address} bits; allowed: at most"
+                f" {MAX_FRAC_BITS}"
+            )
         return Multipartite(
             index_bits=self.seed_index_bits,
             offsets=self.seed_offsets,

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.methods.function import RSQRT_METHODS, FunctionMethod
-from approxnorm.methods.segments import Segments, power_of_two_bits
+from approxnorm.methods.segments import MAX_SEARCH_BITS, Segments, power_of_two_bits
 from approxnorm.program import ops
 from approxnorm.tables.error import StageFunction, with_bound
 from approxnorm.tables.product import ProductProblem, best_product
@@ -51,13 +51,15 @@ class Powering(FunctionMethod):
     source: ClassVar[str] = "Takagi, IEEE Trans. Comput. 47(11), 1998 (operand modification)"
 
     def resolved(self) -> Self:
-        """frac_bits: bits + 1; out_bits: bits + 3; operand_bits: all below the address.
+        """frac_bits: bits + 1, at most 20; out_bits: bits + 3; operand_bits: all below the address.
 
         correction_bits: 6 + 2*log2(segments), which gives Q four columns.
         """
         index_bits = power_of_two_bits(self.segments, "rsqrt.segments")
-        frac_bits = min(self.bits + 1, 24) if self.frac_bits is None else self.frac_bits
-        Segments.check(index_bits + self.correction_index_bits + 2, frac_bits)
+        frac_bits = self.frac_bits
+        if frac_bits is None:
+            frac_bits = min(self.bits + 1, MAX_SEARCH_BITS)
+        Segments.check_search(index_bits + self.correction_index_bits + 2, frac_bits)
         out_bits = min(self.bits + 3, 30) if self.out_bits is None else self.out_bits
         low_bits = frac_bits - index_bits
         operand_bits = low_bits if self.operand_bits is None else self.operand_bits

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.methods.function import RSQRT_METHODS, FunctionMethod
-from approxnorm.methods.segments import Segments, power_of_two_bits
+from approxnorm.methods.segments import MAX_SEARCH_BITS, Segments, power_of_two_bits
 from approxnorm.program import ops
 from approxnorm.tables.error import StageFunction, with_bound
 from approxnorm.tables.search import around, best_candidate
@@ -46,8 +46,8 @@ class Quadratic(FunctionMethod):
         index_bits = power_of_two_bits(self.segments, "rsqrt.segments")
         frac_bits = self.frac_bits
         if frac_bits is None:
-            frac_bits = min(24, max(self.bits + 3, index_bits + 3))
-        Segments.check(index_bits + 1, frac_bits)
+            frac_bits = min(MAX_SEARCH_BITS, max(self.bits + 3, index_bits + 3))
+        Segments.check_search(index_bits + 1, frac_bits)
         cut_bits = self.cut_bits
         if cut_bits is None:
             cut_bits = min(frac_bits - index_bits, max(3, self.bits - 2 * index_bits))
