@@ -38,6 +38,7 @@ LAYERS = [
     ["run"],
     ["approxnorm"],
     ["cli"],
+    ["__main__"],
 ]
 RANK = {part: rank for rank, row in enumerate(LAYERS) for part in row}
 
