@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -264,8 +265,8 @@ def test_trace_holds_every_signal(
     model = RMSNorm(RMSNormSpec(**SPEC | changes), data["gamma"])
     _, trace = model(model.quantize(data["x"]), trace=True)
     assert set(done["trace"]["signals"]) == set(trace)
-    for name, signal in trace.items():
-        np.testing.assert_array_equal(np.load(f"t/{name}.npy"), signal)
+    for name, values in trace.items():
+        np.testing.assert_array_equal(np.load(f"t/{name}.npy"), values)
     manifest = json.loads(Path("t/trace.json").read_text("utf-8"))
     levels = {p.name: p.level for p in model.assembly.require_datapath().signals()}
     assert manifest["digest"] == model.digest
@@ -581,7 +582,7 @@ DATA_FAULTS = [
     (APPLY.replace("Y.npy", "no/Y.npy"), None, ["no/Y.npy", "cannot be written"]),
     (APPLY.replace("Y.npy", "Y.txt"), None, ["--out", "Y.txt", ".npy"]),
     (APPLY.replace("X.npy", "acts.npz"), None, ["--input", "acts.npz", ".npy"]),
-    (APPLY.replace("--trace t", "--trace ."), None, ["current folder"]),
+    (APPLY.replace("--trace t", "--trace ."), None, ["--trace", "--input"]),
     (APPLY.replace("spec.json", "int8-linear").replace("X", "C"), None, ["x.scale", "codes"]),
     (APPLY.replace("spec.json", "int8-linear"), saved("G.npy", np.ones(DIM, int)), ["gamma"]),
     (ERROR, bad_x((1, 0, 3), np.nan), ["acts.npz", "bad.x", "NaN", "row 3"]),
@@ -735,6 +736,46 @@ def test_interrupt_is_130(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("approxnorm.spec.preset_names", interrupted)
     assert cli("presets").status == 130
+
+
+def test_a_termination_unwinds(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    unwound = []
+
+    def terminated() -> list[str]:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            unwound.append(True)
+        return []
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("approxnorm.spec.preset_names", terminated)
+    assert cli("presets").status == 128 + signal.SIGTERM
+    assert unwound and signal.getsignal(signal.SIGTERM) is before
+
+
+def test_closed_streams_are_no_failure() -> None:
+    python = f"{sys.executable} -m approxnorm"
+    shell = ["sh", "-c", f"{python} presets >&-; echo $?; {python} show nope.toml 2>&-; echo $?"]
+    assert subprocess.run(shell, capture_output=True, text=True).stdout == "0\n2\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--out", "X.npy"], "--out is 'X.npy', which is --input too; give another file"),
+        (["--out", "G.npy"], "--out is 'G.npy', which is --gamma too; give another file"),
+        (["--out", "t/Y.npy", "--trace", "t"], "--out is 't/Y.npy', in the folder of --trace"),
+        (["--out", "../Y.npy", "--trace", "."], "--trace is '.', where --input lies"),
+    ],
+)
+def test_apply_keeps_inputs_and_outputs_apart(
+    cli: Cli, folder: Path, arguments: list[str], message: str
+) -> None:
+    before = {p.name: p.read_bytes() for p in folder.iterdir()}
+    result = cli("apply", "spec.json", "--input", "X.npy", "--gamma", "G.npy", *arguments)
+    assert result.status == 2 and message in result.err
+    assert {p.name: p.read_bytes() for p in folder.iterdir()} == before
 
 
 def test_an_error_of_the_operating_system_is_one_line(

@@ -9,6 +9,7 @@ import typer
 
 from approxnorm.cli.options import JsonOption, SpecArgument
 from approxnorm.cli.output import print_json, print_line
+from approxnorm.errors import ApproxNormError
 
 if TYPE_CHECKING:
     from approxnorm.inputs import Layer
@@ -56,6 +57,7 @@ def apply_file(
     spec = load_spec(source)
     require_npy(x_path, "--input")
     require_npy(out, "--out")
+    _keep_apart(out, trace, {"--input": x_path, "--gamma": gamma_path})
     (layer,) = open_activations(x_path)
     shape = open_npy(x_path).shape
     model, notes = _model(spec, layer, gamma_path)
@@ -72,6 +74,21 @@ def apply_file(
         "trace": None if trace is None else {"folder": str(trace), "signals": signals},
         "spec": model.spec.to_dict(),
     }
+
+
+def _keep_apart(out: Path, trace: Path | None, inputs: dict[str, Path]) -> None:
+    """Refuse outputs that would take the place of an input or of each other."""
+    for option, path in inputs.items():
+        if path.resolve() == out.resolve():
+            raise ApproxNormError(
+                f"--out is {str(out)!r}, which is {option} too; give another file"
+            )
+        if trace is not None and path.resolve().is_relative_to(trace.resolve()):
+            raise ApproxNormError(
+                f"--trace is {str(trace)!r}, where {option} lies; give another folder"
+            )
+    if trace is not None and out.resolve().is_relative_to(trace.resolve()):
+        raise ApproxNormError(f"--out is {str(out)!r}, in the folder of --trace; give another file")
 
 
 def _model(spec: Any, layer: Layer, gamma_path: Path) -> tuple[RMSNorm, list[str]]:

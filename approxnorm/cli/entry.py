@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from approxnorm.errors import ApproxNormError
@@ -26,9 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from approxnorm.cli.app import app
     from approxnorm.cli.usage import UsageError, sentence
 
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         _never_fail_to_encode(stream)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _unwinding_on_signals():
         _warn_in_one_line()
         try:
             given = None if arguments is None else list(arguments)
@@ -68,6 +72,33 @@ def _fail(message: str) -> int:
 def _one_line(message: str) -> str:
     """File names and keys may hold line breaks."""
     return " ".join(line.strip() for line in message.splitlines())
+
+
+def _open_closed_streams() -> None:
+    """With ``>&-`` Python has no stream at all; what is written then goes nowhere."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+@contextmanager
+def _unwinding_on_signals() -> Iterator[None]:
+    """On SIGTERM and SIGHUP leave as from an error, so that nothing half-written stays.
+
+    The status is 128 + the signal's number, as shells have it.
+    """
+
+    def leave(number: int, _: Any) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []  # Python allows handlers in the main thread only
+    former = {number: signal.signal(number, leave) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 def _never_fail_to_encode(stream: Any) -> None:

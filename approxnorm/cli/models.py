@@ -45,7 +45,7 @@ def model_of_layer(
     ``layer.gamma`` must be there. The file's eps takes the place of the spec's.
     """
     notes = []
-    if layer.eps is not None and np.float32(layer.eps) != np.float32(spec.eps):
+    if layer.eps is not None and layer.eps != spec.eps:
         notes.append(f"eps: {layer.eps:.6g} from the file in place of the spec's {spec.eps:.6g}")
     if not layer.is_codes:
         model, calibration = calibrated_model(spec, layer, progress)
