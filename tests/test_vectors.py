@@ -720,14 +720,47 @@ def test_wrong_input_is_refused(codes: np.ndarray, message: str, tmp_path: Path)
     [
         ({"level": 3}, "level is 3; allowed: 0, 1 or 2"),
         ({"level": -1}, "level is -1"),
-        ({"seed": -1}, "seed is -1; allowed: an integer from 0 up"),
-        ({"lanes": 0}, "lanes is 0; allowed: an integer from 1 up"),
+        ({"level": 1.0}, r"level is 1\.0; allowed: 0, 1 or 2"),
+        ({"level": True}, "level is True; allowed: 0, 1 or 2"),
+        ({"level": None}, "level is None"),
+        ({"seed": -1}, "seed is -1; allowed: an integer from 0 to 18446744073709551615"),
+        ({"seed": 1.5}, r"seed is 1\.5; allowed"),
+        ({"seed": 1 << 64}, "seed is 18446744073709551616; allowed"),
+        ({"lanes": 0}, "lanes is 0; allowed: an integer from 1 to 4096"),
+        ({"lanes": 4097}, "lanes is 4097; allowed: an integer from 1 to 4096"),
+        ({"lanes": 100_000_000}, "lanes is 100000000; allowed"),
+        ({"lanes": 2.0}, r"lanes is 2\.0; allowed"),
+        ({"lanes": "8"}, "lanes is '8'; allowed"),
+        ({"lanes": True}, "lanes is True; allowed"),
     ],
 )
 def test_wrong_numbers_are_refused(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ApproxNormError, match=message):
         write_vectors(small(), tmp_path / "set", **arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [{"seed": True}, {"lanes": 4097}, {"lanes": 1.0}])
+def test_wrong_numbers_are_refused_with_own_input(
+    arguments: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(ApproxNormError, match="allowed: an integer from"):
+        write_vectors(small(), tmp_path / "set", x_codes=np.zeros((1, 11), int), **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_integers_of_numpy_are_integers(tmp_path: Path) -> None:
+    write_vectors(small(), tmp_path / "a", level=0, seed=2, lanes=4)
+    numbers = {"level": np.int8(0), "seed": np.uint64(2), "lanes": np.int32(4)}
+    write_vectors(small(), tmp_path / "b", **numbers)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_the_widest_beats(tmp_path: Path) -> None:
+    write_vectors(small(), tmp_path / "set", level=0, lanes=4096)
+    found = read_vectors(tmp_path / "set")
+    assert found.manifest.beats[0].width == 4096 * found.signal("x").width
+    assert found.manifest.padding.beats_per_row == 1
 
 
 def test_the_yardstick_has_no_vectors(tmp_path: Path) -> None:

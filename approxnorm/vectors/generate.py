@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from approxnorm.errors import ApproxNormError
+from approxnorm.methods.base import shown
 from approxnorm.model import RMSNorm
 from approxnorm.program.interval import bits_signed
 from approxnorm.vectors import corners, coverage
 from approxnorm.vectors.distributions import DISTRIBUTIONS
 from approxnorm.vectors.goals import Goals
+from approxnorm.vectors.manifest import MAX_LANES, MAX_SEED
 from approxnorm.vectors.operands import Operands
 from approxnorm.vectors.probe import Probe
 from approxnorm.vectors.random import Words
@@ -58,12 +61,13 @@ def plan(model: RMSNorm, level: int = 1, seed: int = 0, *, lanes: int = 8) -> Pl
 
     level: 0 corners; 1 also every table entry, every exponent, changes of the datapath that y
     shows, and random rows; 2 many more. The rows of a level begin with those of the level below.
-    seed: any integer >= 0. lanes: elements a beat, whose boundaries get spikes of their own.
+    seed: from 0 to 2**64 - 1. lanes: elements a beat, from 1 to 4096, whose boundaries get spikes
+    of their own. NumPy's integers are integers here.
 
     Raises ApproxNormError for a level, seed or lane count that is not allowed, and for the rsqrt
     method "exact", which has no datapath.
     """
-    _check(model, level, seed, lanes)
+    level, seed, lanes = _check(model, level, seed, lanes)
     probe = Probe(model)
     classes, notes = _corner_classes(probe, seed, lanes)
     goals = Goals(probe, EFFORTS[0].repeats)
@@ -98,19 +102,31 @@ def given(model: RMSNorm, codes: np.ndarray) -> Plan:
     return Plan(classes, content)
 
 
-def check_numbers(seed: int, lanes: int) -> None:
-    """Refuse a seed below 0 and a lane count below 1."""
-    if seed < 0:
-        raise ApproxNormError(f"seed is {seed}; allowed: an integer from 0 up")
-    if lanes < 1:
-        raise ApproxNormError(f"lanes is {lanes}; allowed: an integer from 1 up")
+def check_numbers(seed: Any, lanes: Any) -> tuple[int, int]:
+    """A seed and a lane count as plain integers; ApproxNormError for any that is not allowed."""
+    most = f"an integer from 0 to {MAX_SEED}"
+    return (
+        _integer("seed", seed, range(MAX_SEED + 1), most),
+        _integer("lanes", lanes, range(1, MAX_LANES + 1), f"an integer from 1 to {MAX_LANES}"),
+    )
 
 
-def _check(model: RMSNorm, level: int, seed: int, lanes: int) -> None:
-    if level not in range(MAX_LEVEL + 1):
-        raise ApproxNormError(f"level is {level}; allowed: 0, 1 or 2")
-    check_numbers(seed, lanes)
+def _check(model: RMSNorm, level: Any, seed: Any, lanes: Any) -> tuple[int, int, int]:
+    level = _integer("level", level, range(MAX_LEVEL + 1), "0, 1 or 2")
+    seed, lanes = check_numbers(seed, lanes)
     model.assembly.require_datapath()
+    return level, seed, lanes
+
+
+def _integer(name: str, value: Any, within: range, allowed: str) -> int:
+    """An integer, NumPy's too, as an int; a bool is none, whatever Python says."""
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = -1
+    if number not in within:
+        raise ApproxNormError(f"{name} is {shown(value)}; allowed: {allowed}")
+    return number
 
 
 def _corner_classes(probe: Probe, seed: int, lanes: int) -> tuple[list[VectorClass], list[str]]:

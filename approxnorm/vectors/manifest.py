@@ -13,6 +13,8 @@ from approxnorm.spec.errors import spec_error
 from approxnorm.vectors.text import hex_digits
 
 NAME = "manifest.json"
+MAX_LANES = 4096  # a beat of more is no stream that hardware has
+MAX_SEED = (1 << 64) - 1
 PROVENANCE = "provenance.json"  # versions; the one file without a SHA-256
 
 # Each is written once: as the type of the manifest's field, whose one value it is.
@@ -84,10 +86,10 @@ class Manifest(_Part):
     format_version: FormatVersion
     digest: Sha256
     level: Literal[0, 1, 2, "input"]
-    seed: int = Field(ge=0)
+    seed: int = Field(ge=0, le=MAX_SEED)
     rows: int = Field(ge=0)
     dim: int = Field(ge=1)
-    lanes: int = Field(ge=1)
+    lanes: int = Field(ge=1, le=MAX_LANES)
     lane_order: LaneOrder
     padding: Padding
     classes: tuple[ClassEntry, ...] = Field(strict=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import platform
 from contextlib import ExitStack
 from importlib import metadata
@@ -49,8 +50,9 @@ def write_vectors(
     check_replaceable(out, check_former)
     if x_codes is None:
         planned = plan(model, level, seed, lanes=lanes)
+        level, (seed, lanes) = operator.index(level), check_numbers(seed, lanes)
     else:
-        check_numbers(seed, lanes)
+        _, lanes = check_numbers(seed, lanes)
         own = model.check_rows(np.asarray(x_codes), "x_codes")
         planned, seed = given(model, own.astype(np.int64)), 0
     chosen = "input" if x_codes is not None else level
@@ -168,7 +170,8 @@ def _write_blocks(
 ) -> None:
     """All rows through the model, a block at a time, so that files of any length fit."""
     files["gamma"].add(model.gamma)
-    size = max(1, BLOCK_ELEMENTS // model.dim)
+    lanes = max(f.lanes for f in beats.values())
+    size = max(1, BLOCK_ELEMENTS // max(model.dim, lanes))  # beats are padded to whole lanes
     empty = np.zeros((0, model.dim), np.int64)
     _, trace = model(empty, trace=True)
     for name, file in files.items():
