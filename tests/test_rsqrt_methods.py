@@ -546,7 +546,7 @@ def test_a_rom_outside_the_folder_is_not_followed(outside: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ["linear", "quadratic", "powering"])
 def test_searched_methods_say_how_fine_their_argument_may_be(name: str) -> None:
-    with pytest.raises(ApproxNormError, match="frac_bits is 21; .* allowed: at most 20"):
+    with pytest.raises(ApproxNormError, match=r"frac_bits is 21; .* allowed: at most 20"):
         make(name, frac_bits=21)
     assert make(name, bits=24).frac_bits == 20
 
