@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -792,7 +793,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     "other JSON": (lambda d: (d / "manifest.json").write_text("[1]"), "is no manifest of"),
     "digest": (
         lambda d: edit(d / "manifest.json", b'"digest": "', b'"digest": "xyz'),
-        "manifest.json: digest is",
+        "manifest.json: digest is 'xyz.*; allowed: 64 digits 0-9, a-f; write",
     ),
     "version": (
         lambda d: edit(d / "manifest.json", b'"format_version": 1', b'"format_version": 9'),
@@ -800,7 +801,51 @@ DAMAGES: dict[str, tuple[Callable[[Path], Any], str]] = {
     ),
     "unknown key": (
         lambda d: edit(d / "manifest.json", b'"seed"', b'"extra": 1, "seed"'),
-        "manifest.json: extra",
+        "manifest.json: extra is an unknown key; write the vectors again$",
+    ),
+    "no key": (
+        lambda d: edit(d / "manifest.json", b' "seed": 3,', b""),
+        "manifest.json: seed is missing; write",
+    ),
+    "seed": (
+        lambda d: edit(d / "manifest.json", b'"seed": 3', b'"seed": "3"'),
+        "manifest.json: seed is '3'; allowed: an integer; write",
+    ),
+    "negative": (
+        lambda d: edit(d / "manifest.json", b'"seed": 3', b'"seed": -3'),
+        "manifest.json: seed is -3; allowed: 0 or more; write",
+    ),
+    "lanes": (
+        lambda d: edit(d / "manifest.json", b'"lanes": 4', b'"lanes": 4097'),
+        "manifest.json: lanes is 4097; allowed: 4096 or less; write",
+    ),
+    "level": (
+        lambda d: edit(d / "manifest.json", b'"level": 1', b'"level": 3'),
+        "manifest.json: level is 3; allowed: 0, 1, 2 or 'input'; write",
+    ),
+    "deep": (
+        lambda d: (d / "manifest.json").write_text("[" * 100_000),
+        "manifest.json is not JSON text",
+    ),
+    "digits": (
+        lambda d: edit(d / "manifest.json", b'"seed": 3', b'"seed": ' + b"3" * 5000),
+        "manifest.json is not JSON text",
+    ),
+    "NaN": (
+        lambda d: edit(d / "manifest.json", b'"rows_searched": ', b'"x": NaN, "rows_searched": '),
+        "manifest.json is not JSON text",
+    ),
+    "pipe": (
+        lambda d: ((d / "manifest.json").unlink(), os.mkfifo(d / "manifest.json")),
+        "manifest.json is no regular file",
+    ),
+    "folder": (
+        lambda d: ((d / "manifest.json").unlink(), (d / "manifest.json").mkdir()),
+        "manifest.json is no regular file",
+    ),
+    "pipe of a signal": (
+        lambda d: ((d / "y.hex").unlink(), os.mkfifo(d / "y.hex")),
+        "y.hex is no regular file",
     ),
     "rows": (
         lambda d: edit(d / "manifest.json", b'"rows": ', b'"rows": 1'),
@@ -830,10 +875,18 @@ def test_damaged_sets_are_refused(damage: str, vectors: Path) -> None:
     assert str(vectors) in str(caught.value)
 
 
-def test_link_is_not_followed(vectors: Path, tmp_path: Path) -> None:
-    (vectors / "y.hex").rename(tmp_path / "elsewhere.hex")
-    (vectors / "y.hex").symlink_to(tmp_path / "elsewhere.hex")
-    with pytest.raises(ApproxNormError, match=r"y\.hex is a symbolic link"):
+@pytest.mark.parametrize("name", ["y.hex", "vectors.npz", "manifest.json"])
+def test_link_is_not_followed(name: str, vectors: Path, tmp_path: Path) -> None:
+    (vectors / name).rename(tmp_path / "elsewhere")
+    (vectors / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ApproxNormError, match=f"{name} is a symbolic link"):
+        read_vectors(vectors)
+
+
+def test_a_huge_manifest_is_not_read(vectors: Path) -> None:
+    with open(vectors / "manifest.json", "r+b") as file:
+        file.truncate((64 << 20) + 1)  # sparse
+    with pytest.raises(ApproxNormError, match=r"manifest\.json is larger than 67108864 bytes"):
         read_vectors(vectors)
 
 
@@ -917,8 +970,6 @@ def test_a_failure_leaves_what_was_there(
 def test_a_failed_rename_puts_the_old_set_back(
     vectors: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import os
-
     real, calls = os.replace, []
 
     def second_fails(source: Any, target: Any) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic_core import ErrorDetails
 
 from approxnorm.errors import ApproxNormError
-from approxnorm.spec.errors import spec_error
+from approxnorm.methods.base import shown
 from approxnorm.vectors.text import hex_digits
 
 NAME = "manifest.json"
+MAX_BYTES = 64 << 20
 MAX_LANES = 4096  # a beat of more is no stream that hardware has
 MAX_SEED = (1 << 64) - 1
 PROVENANCE = "provenance.json"  # versions; the one file without a SHA-256
@@ -117,26 +120,89 @@ class Manifest(_Part):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a folder; ApproxNormError if it is missing, damaged or of another kind."""
+    """The manifest of a folder.
+
+    Raises ApproxNormError if it is missing, damaged, of another kind, too large, or no regular
+    file: a link is not followed and a pipe not waited for.
+    """
     path = folder / NAME
+    data = _read(path)
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise ApproxNormError(f"{path} is no manifest of approxnorm's golden vectors")
+    version = data.get("format_version")
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise ApproxNormError(
+            f"{path} has format_version {shown(version)}; allowed: {FORMAT_VERSION};"
+            " write the vectors again"
+        )
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        return Manifest.model_validate(data)
+    except ValidationError as error:
+        raise ApproxNormError(
+            f"{path}: {_complaint(error.errors()[0])}; write the vectors again"
+        ) from None
+
+
+def _read(path: Path) -> Any:
+    """What a JSON file holds, if it is a file at all."""
+    try:
+        require_regular(path)
+        if path.stat().st_size > MAX_BYTES:
+            raise ApproxNormError(f"{path} is larger than {MAX_BYTES} bytes; not a manifest")
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
     except FileNotFoundError:
         raise ApproxNormError(
             f"{path} is missing; give a folder that approxnorm vectors wrote"
         ) from None
     except OSError as error:
         raise ApproxNormError(f"{path} cannot be read: {error.strerror or error}") from error
-    except ValueError:
+    except ApproxNormError:
+        raise
+    except (ValueError, RecursionError):
         raise ApproxNormError(f"{path} is not JSON text; write the vectors again") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise ApproxNormError(f"{path} is no manifest of approxnorm's golden vectors")
-    if data.get("format_version") != FORMAT_VERSION:
-        raise ApproxNormError(
-            f"{path} has format_version {data.get('format_version')!r}; allowed:"
-            f" {FORMAT_VERSION}; write the vectors again"
-        )
-    try:
-        return Manifest.model_validate(data)
-    except ValidationError as error:
-        raise spec_error(error, str(path)) from None
+
+
+def _no_number(name: str) -> None:
+    """NaN and the infinities are none of JSON, though Python's module reads them."""
+    raise ValueError(name)
+
+
+def require_regular(path: Path) -> None:
+    """Refuse what is no file itself: ApproxNormError; FileNotFoundError if there is nothing."""
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
+        raise ApproxNormError(f"{path} is a symbolic link; allowed: the file itself")
+    if not stat.S_ISREG(mode):
+        raise ApproxNormError(f"{path} is no regular file; write the vectors again")
+
+
+# What a field must be, by pydantic's name of the rule that was broken.
+_ALLOWED = {
+    "bool_type": "true or false",
+    "dict_type": "an object",
+    "greater_than_equal": "{ge} or more",
+    "int_type": "an integer",
+    "less_than_equal": "{le} or less",
+    "literal_error": "{expected}",
+    "model_type": "an object",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
+
+
+def _complaint(detail: ErrorDetails) -> str:
+    """One finding of the validation, in this project's words."""
+    field = ".".join(str(p) for p in detail["loc"])
+    if detail["type"] == "missing":
+        return f"{field} is missing"
+    if detail["type"] == "extra_forbidden":
+        return f"{field} is an unknown key"
+    found = f"{field} is {shown(detail['input'])}"
+    if detail["type"] == "string_pattern_mismatch":
+        is_file = field.endswith(("file", "name", "signal"))
+        kind = "a plain name of letters, digits, _ and ." if is_file else "64 digits 0-9, a-f"
+        return f"{found}; allowed: {kind}"
+    rule = _ALLOWED.get(detail["type"])
+    if rule is None:
+        return f"{found}, which approxnorm never writes"
+    return f"{found}; allowed: {rule.format(**detail.get('ctx', {}))}"

@@ -9,7 +9,14 @@ import numpy as np
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.vectors.archive import read_npz
-from approxnorm.vectors.manifest import NAME, PROVENANCE, Manifest, SignalEntry, read_manifest
+from approxnorm.vectors.manifest import (
+    NAME,
+    PROVENANCE,
+    Manifest,
+    SignalEntry,
+    read_manifest,
+    require_regular,
+)
 from approxnorm.vectors.text import from_hex, sha256_of
 
 
@@ -88,10 +95,10 @@ def foreign_files(folder: Path, manifest: Manifest) -> list[str]:
 
 
 def _check_file(path: Path, size: int | None, sha256: str) -> None:
-    if path.is_symlink():
-        raise ApproxNormError(f"{path} is a symbolic link; allowed: the file itself")
-    if not path.is_file():
-        raise ApproxNormError(f"{path} is missing; write the vectors again")
+    try:
+        require_regular(path)
+    except FileNotFoundError:
+        raise ApproxNormError(f"{path} is missing; write the vectors again") from None
     found = path.stat().st_size
     if size is not None and found != size:
         raise ApproxNormError(
