@@ -618,6 +618,8 @@ DATA_FAULTS = [
     ("rsqrt multipartite offsets=[[1,2", None, ["offsets"]),
     ("rsqrt power_of_two --function exp2", None, ["power_of_two", "exp2"]),
     ("rsqrt", None, ["METHOD", "--list"]),
+    ("show spec.json --layer a", None, ["--layer", "'a'", "--input"]),
+    ("vectors spec.json --out v --layer a", None, ["--layer", "'a'", "--input"]),
 ]  # fmt: skip
 
 

@@ -26,6 +26,12 @@ def read_gamma(path: Path | None) -> np.ndarray | None:
     return gamma
 
 
+def check_layer_option(name: str | None, path: Path | None) -> None:
+    """Refuse --layer without the --input that it picks from: it would be ignored."""
+    if name is not None and path is None:
+        raise ApproxNormError(f"--layer is {name!r}, but --input is not given; give both")
+
+
 def pick_layer(path: Path, name: str | None) -> Layer:
     """The layer of that name, or the only one; ApproxNormError that lists the names if unclear."""
     layers = {layer.name: layer for layer in open_activations(path)}

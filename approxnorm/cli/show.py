@@ -36,10 +36,16 @@ def show(
 
 def describe(source: str, dim: Any, gamma_path: Any, input_path: Any, layer: Any) -> dict[str, Any]:
     """What ``show --json`` prints."""
-    from approxnorm.cli.models import model_of_spec, read_gamma, spec_of_dim
+    from approxnorm.cli.models import (
+        check_layer_option,
+        model_of_spec,
+        read_gamma,
+        spec_of_dim,
+    )
     from approxnorm.cli.nominal import nominal
     from approxnorm.spec import load_spec
 
+    check_layer_option(layer, input_path)
     spec, gamma = load_spec(source), read_gamma(gamma_path)
     if input_path is not None:
         return _of_input(source, spec_of_dim(spec, dim, None), gamma, input_path, layer)

@@ -49,8 +49,10 @@ def vectors(
     Open scales are calibrated on FILE; without it they are nominal, with a warning.
     Same arguments, same bytes, on any machine.
     """
+    from approxnorm.cli.models import check_layer_option
     from approxnorm.vectors import write_vectors
 
+    check_layer_option(layer, input)
     if input is None:
         model, scales, notes = _model(spec, dim, gamma)
         codes = None
