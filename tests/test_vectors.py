@@ -875,6 +875,140 @@ def test_damaged_sets_are_refused(damage: str, vectors: Path) -> None:
     assert str(vectors) in str(caught.value)
 
 
+def signal_of(data: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(s for s in data["signals"] if s["name"] == name)
+
+
+# Edits of a manifest that leave every SHA-256 of a file as it is, and what is said of them.
+LIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "digest": (lambda m: m.update(digest="0" * 64), "digest is '0000.*; allowed: [0-9a-f]{64}, wh"),
+    "eps": (lambda m: m["spec"].update(eps=0.5), "digest is "),
+    "eps guard": (lambda m: m["spec"].update(eps_guard=0), "digest is "),
+    "open spec": (lambda m: m["spec"].pop("dim"), r"json: spec\.dim is missing"),
+    "other dim": (lambda m: m["spec"].update(dim=12), "dim is 11; allowed: 12, as spec.dim"),
+    "no such method": (lambda m: m["spec"]["rsqrt"].update(method="guess"), "json: spec: rsqrt"),
+    "self": (lambda m: m["spec"].update(self=1), "spec: "),
+    "gamma too narrow": (
+        lambda m: m["spec"].update(gamma="ap_fixed<7,4>"),
+        "does not hold gamma as",
+    ),
+    "other gamma": (lambda m: m["spec"].update(gamma="ap_fixed<11,5>"), "digest is "),
+    "first": (lambda m: m["classes"][0].update(first=99), r"classes\.0\.first is 99; allowed: 0"),
+    "gap": (
+        lambda m: m["classes"][2].update(first=m["classes"][2]["first"] + 1),
+        r"classes\.2\.first is",
+    ),
+    "order": (lambda m: m["classes"].reverse(), r"classes\.0\.first is"),
+    "lo": (lambda m: signal_of(m, "x").update(lo=-255), r"signals\.0\.lo is -255; allowed: -256"),
+    "hi": (lambda m: signal_of(m, "y").update(hi=1 << 70), r"signals\.\d+\.hi is .*; allowed: 127"),
+    "signed": (lambda m: signal_of(m, "y").update(signed=False), "signed is False; allowed: True"),
+    "type": (lambda m: signal_of(m, "y").update(type="ap_uint<8>"), "type is 'ap_uint<8>'; all"),
+    "width": (lambda m: signal_of(m, "y").update(width=7), "width is 7; allowed: 8"),
+    "format": (lambda m: signal_of(m, "x").update(format=None), "format is None; allowed: ap_fix"),
+    "swapped files": (
+        lambda m: (
+            signal_of(m, "x").update(file="y.hex", width=8),
+            signal_of(m, "y").update(file="x.hex", width=9),
+        ),
+        "y.hex was edited|y.hex has",
+    ),
+    "twice": (
+        lambda m: m["signals"].append(m["signals"][0]),
+        "the list of signals is .*; allowed: x, gamma, ",
+    ),
+    "no beats": (lambda m: m["beats"].pop(), "y_beats.hex is not listed"),
+    "beats twice": (lambda m: m["beats"].append(m["beats"][0]), "the list of beats is 'x, y, x'"),
+    "beat width": (lambda m: m["beats"][0].update(width=35), r"beats\.0\.width is 35; allowed: 36"),
+    "lanes": (
+        lambda m: (m.update(lanes=3), m["padding"].update(beats_per_row=4)),
+        r"beats\.0\.width is 36; allowed: 27",
+    ),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_manifest_that_lies_is_refused(lie: str, vectors: Path) -> None:
+    change, message = LIES[lie]
+    path = vectors / "manifest.json"
+    data = json.loads(path.read_bytes())
+    change(data)
+    path.write_text(json.dumps(data))
+    with pytest.raises(ApproxNormError, match=message) as caught:
+        read_vectors(vectors)
+    assert str(vectors) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_manifest_may_be_formatted_otherwise(vectors: Path) -> None:
+    path = vectors / "manifest.json"
+    before = read_vectors(vectors)
+    path.write_text(json.dumps(json.loads(path.read_bytes()), sort_keys=True))
+    assert read_vectors(vectors) == before
+
+
+def sign_again(folder: Path) -> None:
+    """Make the manifest's SHA-256 those of the files as they are now."""
+    path = folder / "manifest.json"
+    data = json.loads(path.read_bytes())
+    for entry in (*data["signals"], *data["beats"], data["archive"]):
+        entry["sha256"] = hashlib.sha256((folder / entry["file"]).read_bytes()).hexdigest()
+    path.write_text(json.dumps(data))
+
+
+def store_again(folder: Path, change: Callable[[dict[str, np.ndarray]], Any]) -> None:
+    """Change the arrays of the archive, and write it as numpy does."""
+    with np.load(folder / "vectors.npz") as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    change(arrays)
+    np.savez(folder / "vectors.npz", **arrays)
+
+
+def change_code(name: str, code: int) -> Callable[[Path], Any]:
+    """Put a code at the front of an array of the archive."""
+    return lambda d: store_again(d, lambda arrays: arrays[name].reshape(-1).__setitem__(0, code))
+
+
+FORGERIES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "text": (lambda d: edit(d / "y.hex", b"00\n", b"01\n"), "y.hex holds other codes than vectors"),
+    "beats": (
+        lambda d: edit(d / "x_beats.hex", b"000000000\n", b"000000001\n"),
+        "x_beats.hex holds other codes than vectors",
+    ),
+    "row signal": (change_code("sum", 1), "sum.hex holds other codes"),
+    "gamma": (change_code("gamma", 3), "manifest.json: digest is"),
+    "beyond": (change_code("x", 256), "vectors.npz: x holds the code 256; allowed: -256 to 255"),
+    "below": (change_code("x", -300), "vectors.npz: x holds the code -300; allowed: -256 to 255"),
+    "wide": (
+        lambda d: store_again(d, lambda a: a.update(x=a["x"].astype(np.int64))),
+        "vectors.npz does not hold x as",
+    ),
+    "shape": (
+        lambda d: store_again(d, lambda a: a.update(x=a["x"].T)),
+        "vectors.npz does not hold x as",
+    ),
+    "absent": (lambda d: store_again(d, lambda a: a.pop("y")), "does not hold just the signals"),
+    "no gamma": (lambda d: store_again(d, lambda a: a.pop("gamma")), "does not hold gamma as"),
+    "no zip": (lambda d: (d / "vectors.npz").write_bytes(b"PK"), "does not hold gamma as"),
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_files_that_contradict_each_other_are_refused(forgery: str, vectors: Path) -> None:
+    change, message = FORGERIES[forgery]
+    change(vectors)
+    sign_again(vectors)
+    with pytest.raises(ApproxNormError, match=message):
+        read_vectors(vectors)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_sets_of_every_kind_are_read_back(case: str, tmp_path: Path) -> None:
+    model = make(**CASES[case])
+    form = model.assembly.x_format
+    codes = np.random.default_rng(4).integers(form.lo, form.hi + 1, (3, model.dim))
+    written = write_vectors(model, tmp_path / "set", x_codes=codes, lanes=7)
+    assert read_vectors(tmp_path / "set") == written
+
+
 @pytest.mark.parametrize("name", ["y.hex", "vectors.npz", "manifest.json"])
 def test_link_is_not_followed(name: str, vectors: Path, tmp_path: Path) -> None:
     (vectors / name).rename(tmp_path / "elsewhere")

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from approxnorm.backends.numpy_backend import storage_dtype
+from approxnorm.errors import ApproxNormError
+from approxnorm.program import Interval
+
 NAME = "vectors.npz"
 _DATE = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can hold
 _UNIX = 3
 _CHUNK = 1 << 20
+# What zipfile raises for damaged, encrypted and unknown contents.
+_DAMAGED = (zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, ValueError, EOFError)
 
 
 @dataclass(frozen=True)
@@ -51,8 +58,48 @@ def _add(archive: zipfile.ZipFile, name: str, array: RawArray) -> None:
         shutil.copyfileobj(source, out, _CHUNK)
 
 
-def read_npz(path: Path, name: str) -> np.ndarray:
-    """One array of an archive."""
-    with np.load(path, allow_pickle=False) as archive:
-        array: np.ndarray = archive[name]
-    return array
+def read_npz(path: Path, name: str, interval: Interval, shape: tuple[int, ...]) -> np.ndarray:
+    """One array of an archive, in the narrowest dtype that holds the interval.
+
+    Raises ApproxNormError unless it is stored just as ``write_npz`` does, with that shape.
+    """
+    dtype = stored_dtype(interval)
+    header = npy_header(dtype, shape)
+    size = len(header) + math.prod(shape) * dtype.itemsize
+    try:
+        with zipfile.ZipFile(path) as archive:
+            info = archive.getinfo(f"{name}.npy")
+            # Looked at first, so that no small file unpacks to a large one.
+            if (info.compress_type, info.file_size) != (zipfile.ZIP_STORED, size):
+                raise KeyError(name)
+            data = archive.read(info)
+    except _DAMAGED:
+        raise _unlike(path, name) from None
+    if not data.startswith(header):
+        raise _unlike(path, name)
+    return np.frombuffer(data, dtype, offset=len(header)).reshape(shape).copy()
+
+
+def check_names(path: Path, names: Iterable[str]) -> None:
+    """Raise ApproxNormError unless an archive holds just these arrays."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = archive.namelist()
+    except _DAMAGED:
+        found = []
+    if found != [f"{name}.npy" for name in sorted(names)]:
+        raise ApproxNormError(
+            f"{path} does not hold just the signals that the manifest lists; write the vectors"
+            " again"
+        )
+
+
+def stored_dtype(interval: Interval) -> np.dtype:
+    """The little-endian dtype in which a signal is stored."""
+    return storage_dtype(interval).newbyteorder("<")
+
+
+def _unlike(path: Path, name: str) -> ApproxNormError:
+    return ApproxNormError(
+        f"{path} does not hold {name} as the manifest describes it; write the vectors again"
+    )

@@ -107,6 +107,11 @@ class Manifest(_Part):
         data = self.model_dump(mode="json", exclude_none=True)
         return json.dumps(data, indent=1, ensure_ascii=True, allow_nan=False) + "\n"
 
+    def shape(self, entry: SignalEntry) -> tuple[int, ...]:
+        """(rows, dim) of an element signal, (rows,) of a row signal, (dim,) of a channel's."""
+        shapes = {"element": (self.rows, self.dim), "row": (self.rows,), "channel": (self.dim,)}
+        return shapes[entry.level]
+
     def files(self) -> dict[str, str]:
         """SHA-256 of each file by its name."""
         entries: list[SignalEntry | BeatEntry] = [*self.signals, *self.beats]

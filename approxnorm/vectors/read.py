@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from approxnorm.errors import ApproxNormError
+from approxnorm.program import Interval
 from approxnorm.vectors.archive import read_npz
 from approxnorm.vectors.manifest import (
     NAME,
@@ -18,6 +19,7 @@ from approxnorm.vectors.manifest import (
     require_regular,
 )
 from approxnorm.vectors.text import from_hex, sha256_of
+from approxnorm.vectors.verify import verify
 
 
 @dataclass(frozen=True)
@@ -50,13 +52,13 @@ class VectorSet:
 
     def shape(self, entry: SignalEntry) -> tuple[int, ...]:
         """(rows, dim) of an element signal, (rows,) of a row signal, (dim,) of a channel's."""
-        shapes = {"element": (self.rows, self.dim), "row": (self.rows,), "channel": (self.dim,)}
-        return shapes[entry.level]
+        return self.manifest.shape(entry)
 
     def array(self, name: str) -> np.ndarray:
         """A signal's codes from vectors.npz, in the signal's shape and its narrowest dtype."""
-        self.signal(name)
-        return read_npz(self.folder / self.manifest.archive.file, name)
+        entry = self.signal(name)
+        path = self.folder / self.manifest.archive.file
+        return read_npz(path, name, Interval(entry.lo, entry.hi), self.shape(entry))
 
     def from_text(self, name: str) -> np.ndarray:
         """A signal's codes from its text file, int64 in the signal's shape."""
@@ -67,10 +69,11 @@ class VectorSet:
 
 
 def read_vectors(folder: str | Path) -> VectorSet:
-    """Open a folder of golden vectors and check every byte of it.
+    """Open a folder of golden vectors, check every byte of it, and the manifest itself.
 
     Raises ApproxNormError that names the file if the manifest or a file is missing, cut short,
-    edited, not listed in the manifest, or reached through a symbolic link.
+    edited, not listed in the manifest, or no regular file; and that names the field if the
+    manifest differs from what the model of its spec and gamma has (digest, signals, formats).
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -84,6 +87,7 @@ def read_vectors(folder: str | Path) -> VectorSet:
     sizes = manifest.sizes()
     for name, sha256 in manifest.files().items():
         _check_file(folder / name, sizes.get(name), sha256)
+    verify(folder, manifest)
     return VectorSet(folder, manifest)
 
 
@@ -112,10 +116,9 @@ def _check_file(path: Path, size: int | None, sha256: str) -> None:
 
 def _check_counts(folder: Path, manifest: Manifest) -> None:
     """The manifest's numbers must fit together, whoever wrote it."""
-    whole = VectorSet(folder, manifest)
     where = folder / NAME
     for entry in manifest.signals:
-        words = int(np.prod(whole.shape(entry), dtype=object))
+        words = int(np.prod(manifest.shape(entry), dtype=object))
         if entry.words != words:
             raise ApproxNormError(
                 f"{where}: signal {entry.name} has {entry.words} words; allowed: {words}"

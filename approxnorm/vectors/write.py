@@ -13,19 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from approxnorm.backends.numpy_backend import BLOCK_ELEMENTS, storage_dtype
+from approxnorm.backends.numpy_backend import BLOCK_ELEMENTS
 from approxnorm.model import RMSNorm
 from approxnorm.output import check_replaceable, staged_folder
-from approxnorm.program import Interval
 from approxnorm.program.datapath import Port
 from approxnorm.vectors import archive, manifest
 from approxnorm.vectors.folder import check_former
 from approxnorm.vectors.generate import Plan, check_numbers, given, plan
 from approxnorm.vectors.manifest import Manifest
 from approxnorm.vectors.read import VectorSet
+from approxnorm.vectors.signals import (
+    STREAMED,
+    beat_entry,
+    beat_file,
+    ports_of,
+    signal_entry,
+    signal_file,
+)
 from approxnorm.vectors.text import sha256_of, to_beats, to_hex
-
-STREAMED = ("x", "y")  # signals that are also written as beats
 
 
 def write_vectors(
@@ -62,23 +67,14 @@ def write_vectors(
     return VectorSet(out, written)
 
 
-def ports_of(model: RMSNorm) -> list[Port]:
-    """Every named signal of the vectors; gamma's codes also where the datapath reads others."""
-    ports = model.assembly.require_datapath().signals()
-    if not any(p.name == "gamma" for p in ports):
-        form = model.assembly.context.gamma
-        ports.insert(1, Port("gamma", "channel", Interval(form.lo, form.hi)))
-    return ports
-
-
 class _SignalFile:
     """One signal being written, block by block: its text, and its raw bytes for the archive."""
 
     def __init__(self, folder: Path, port: Port, open_files: ExitStack) -> None:
         self.port = port
-        self.path = folder / f"{port.name}.hex"
+        self.path = folder / signal_file(port)
         self.raw_path = folder / f"{port.name}.raw"
-        self.dtype = storage_dtype(port.interval).newbyteorder("<")
+        self.dtype = archive.stored_dtype(port.interval)
         self.words = 0
         self._hash = hashlib.sha256()
         self._text = open_files.enter_context(self.path.open("wb"))
@@ -92,21 +88,7 @@ class _SignalFile:
         self.words += codes.size
 
     def entry(self, model: RMSNorm) -> manifest.SignalEntry:
-        context, interval = model.assembly.context, self.port.interval
-        forms = {"x": model.assembly.x_format, "gamma": context.gamma, "y": context.y}
-        return manifest.SignalEntry(
-            name=self.port.name,
-            level=self.port.level,
-            type=interval.type_name,
-            width=interval.width,
-            signed=interval.signed,
-            lo=interval.lo,
-            hi=interval.hi,
-            format=str(forms[self.port.name]) if self.port.name in forms else None,
-            file=self.path.name,
-            words=self.words,
-            sha256=self._hash.hexdigest(),
-        )
+        return signal_entry(model, self.port, self.words, self._hash.hexdigest())
 
 
 class _BeatFile:
@@ -114,7 +96,7 @@ class _BeatFile:
 
     def __init__(self, folder: Path, port: Port, lanes: int, open_files: ExitStack) -> None:
         self.port, self.lanes = port, lanes
-        self.path = folder / f"{port.name}_beats.hex"
+        self.path = folder / beat_file(port)
         self.words = 0
         self._hash = hashlib.sha256()
         self._text = open_files.enter_context(self.path.open("wb"))
@@ -126,13 +108,7 @@ class _BeatFile:
         self.words += len(codes) * -(-codes.shape[1] // self.lanes)
 
     def entry(self) -> manifest.BeatEntry:
-        return manifest.BeatEntry(
-            signal=self.port.name,
-            width=self.lanes * self.port.interval.width,
-            file=self.path.name,
-            words=self.words,
-            sha256=self._hash.hexdigest(),
-        )
+        return beat_entry(self.port, self.lanes, self.words, self._hash.hexdigest())
 
 
 def _fill(folder: Path, model: RMSNorm, planned: Plan, header: dict[str, Any]) -> Manifest:
@@ -183,8 +159,8 @@ def _write_blocks(
         for name, file in files.items():
             if file.port.level != "channel":
                 file.add(trace[name])
-        for name, beat_file in beats.items():
-            beat_file.add(trace[name])
+        for name, beats_file in beats.items():
+            beats_file.add(trace[name])
 
 
 def _pack(
