@@ -886,6 +886,14 @@ LIES: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "eps guard": (lambda m: m["spec"].update(eps_guard=0), "digest is "),
     "open spec": (lambda m: m["spec"].pop("dim"), r"json: spec\.dim is missing"),
     "other dim": (lambda m: m["spec"].update(dim=12), "dim is 11; allowed: 12, as spec.dim"),
+    "derived number": (
+        lambda m: m["spec"].pop("eps_guard"),
+        r"json: spec\.eps_guard is None; allowed: \d+; write",
+    ),
+    "derived field": (
+        lambda m: m["spec"]["rsqrt"].pop("out_bits"),
+        r"json: spec\.rsqrt is \{.*; allowed: \{",
+    ),
     "no such method": (lambda m: m["spec"]["rsqrt"].update(method="guess"), "json: spec: rsqrt"),
     "self": (lambda m: m["spec"].update(self=1), "spec: "),
     "gamma too narrow": (

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.methods.base import shown
+from approxnorm.program.datapath import Level
 from approxnorm.vectors.text import hex_digits
 
 NAME = "manifest.json"
@@ -36,11 +37,21 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+def shape_of(level: Level, rows: int, dim: int) -> tuple[int, ...]:
+    """The shape of a signal's array: a value per element, per row or per channel."""
+    shapes: dict[Level, tuple[int, ...]] = {
+        "element": (rows, dim),
+        "row": (rows,),
+        "channel": (dim,),
+    }
+    return shapes[level]
+
+
 class SignalEntry(_Part):
     """A signal's file: ``words`` codes of ``width`` bits, in [lo, hi]."""
 
     name: FileName
-    level: Literal["element", "row", "channel"]
+    level: Level
     type: str
     width: int = Field(ge=1, le=64)
     signed: bool
@@ -109,8 +120,7 @@ class Manifest(_Part):
 
     def shape(self, entry: SignalEntry) -> tuple[int, ...]:
         """(rows, dim) of an element signal, (rows,) of a row signal, (dim,) of a channel's."""
-        shapes = {"element": (self.rows, self.dim), "row": (self.rows,), "channel": (self.dim,)}
-        return shapes[entry.level]
+        return shape_of(entry.level, self.rows, self.dim)
 
     def files(self) -> dict[str, str]:
         """SHA-256 of each file by its name."""

@@ -32,6 +32,9 @@ def verify(folder: Path, manifest: Manifest) -> None:
     model = _model(folder, manifest)
     if model.digest != manifest.digest:
         raise _wrong(where, "digest", manifest.digest, f"{model.digest}, which spec and gamma have")
+    for key, value in model.spec.to_dict().items():
+        if manifest.spec.get(key) != value:  # left open, though the digest is of what it becomes
+            raise _wrong(where, f"spec.{key}", manifest.spec.get(key), shown(value))
     _check_signals(where, manifest, model)
     _check_codes(folder, manifest)
 

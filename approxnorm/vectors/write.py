@@ -167,12 +167,11 @@ def _pack(
     folder: Path, files: dict[str, _SignalFile], rows: int, dim: int
 ) -> manifest.ArchiveEntry:
     """The raw bytes of all signals into one archive."""
-    shapes = {"element": (rows, dim), "row": (rows,), "channel": (dim,)}
     path = folder / archive.NAME
     archive.write_npz(
         path,
         {
-            name: archive.RawArray(f.raw_path, f.dtype, shapes[f.port.level])
+            name: archive.RawArray(f.raw_path, f.dtype, manifest.shape_of(f.port.level, rows, dim))
             for name, f in files.items()
         },
     )
