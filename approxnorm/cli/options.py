@@ -54,7 +54,7 @@ SeedOption = Annotated[
 ]
 LanesOption = Annotated[
     int,
-    typer.Option(parser=integer_in(1), metavar="N", help="Codes in one line of a vector file."),
+    typer.Option(parser=integer_in(1, 4096), metavar="N", help="Codes in a line of a beats file."),
 ]
 RowsOption = Annotated[
     int,
