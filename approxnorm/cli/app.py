@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from approxnorm.cli.apply import apply
+from approxnorm.cli.check import check
 from approxnorm.cli.error import error
 from approxnorm.cli.output import print_line
 from approxnorm.cli.presets import presets
@@ -23,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (presets, show, rsqrt, apply, error, vectors, run, schema):
+for command in (presets, show, rsqrt, apply, error, vectors, check, run, schema):
     app.command()(command)
 
 

@@ -1,0 +1,255 @@
+"""Backends against the model: what is counted, what is told, and what is an error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from norm_specs import BASE
+
+from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec
+from approxnorm.cli import main
+from approxnorm.conformance import CheckResult, check, check_classes
+from approxnorm.conformance.backends import BACKENDS
+from approxnorm.vectors import VectorClass, generate
+
+DIM = 12
+ROWS = 30
+
+pytestmark = pytest.mark.filterwarnings("ignore::approxnorm.EpsWarning")
+
+
+@pytest.fixture(scope="module")
+def model() -> RMSNorm:
+    return RMSNorm(RMSNormSpec(**BASE), np.linspace(0.5, 1.5, DIM))
+
+
+class Faithful:
+    """The model itself, with what a subclass changes."""
+
+    def __init__(self, model: RMSNorm, lanes: int) -> None:
+        self.model, self.lanes = model, lanes
+
+    def run(self, codes: np.ndarray) -> Any:
+        return self.model(codes).astype(np.int64)
+
+
+class Tracing(Faithful):
+    def trace(self, codes: np.ndarray) -> dict[str, Any]:
+        return dict(self.model(codes, trace=True)[1])
+
+
+class WrongY(Faithful):
+    """The last element of every row that starts with its largest code is one too large."""
+
+    def run(self, codes: np.ndarray) -> Any:
+        y = super().run(codes)
+        y[codes[:, 0] == 2047, -1] += 1
+        return y
+
+
+class WrongMantissa(Tracing):
+    """The root is one LSB too large; y is what follows from it."""
+
+    def run(self, codes: np.ndarray) -> Any:
+        return self.trace(codes)["y"]
+
+    def trace(self, codes: np.ndarray) -> dict[str, Any]:
+        found = super().trace(codes)
+        odd = np.asarray(codes[:, 0] == -2048)
+        found["mantissa"] = found["mantissa"] + odd
+        found["y"] = found["y"] + odd[:, None]
+        return found
+
+
+class WrongInside(Tracing):
+    """A signal is wrong that y does not show."""
+
+    def trace(self, codes: np.ndarray) -> dict[str, Any]:
+        found = super().trace(codes)
+        found["sum"] = found["sum"] ^ 1
+        return found
+
+
+class Stale(Tracing):
+    """Each row's y is the row's before it."""
+
+    def run(self, codes: np.ndarray) -> Any:
+        return self.trace(codes)["y"]
+
+    def trace(self, codes: np.ndarray) -> dict[str, Any]:
+        found = super().trace(codes)
+        found["y"] = np.roll(found["y"], 1, axis=0)
+        return found
+
+
+class Flat(Faithful):
+    def run(self, codes: np.ndarray) -> Any:
+        return super().run(codes).reshape(-1)
+
+
+class Floats(Faithful):
+    def run(self, codes: np.ndarray) -> Any:
+        return super().run(codes).astype(float)
+
+
+class Nothing(Faithful):
+    def run(self, codes: np.ndarray) -> Any:
+        return None
+
+
+class NoCompiler:
+    def __init__(self, model: RMSNorm, lanes: int) -> None:
+        raise ApproxNormError("no C++ compiler was found; install g++")
+
+
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The classes above as backends of their names in lower case."""
+    module = sys.modules[__name__]
+    assert isinstance(module, ModuleType)
+    for fake in (Faithful, Tracing, WrongY, WrongMantissa, WrongInside, Stale, Flat, Floats):
+        monkeypatch.setitem(BACKENDS, fake.__name__.lower(), f"{__name__}:{fake.__name__}")
+    for other in (Nothing, NoCompiler):
+        monkeypatch.setitem(BACKENDS, other.__name__.lower(), f"{__name__}:{other.__name__}")
+    monkeypatch.setitem(BACKENDS, "absent", "approxnorm_absent.module:Class")
+
+
+def run(model: RMSNorm, *names: str, **options: Any) -> CheckResult:
+    return check(model, names, rows=ROWS, level=0, **options)
+
+
+def test_equal_backends_are_equal_on_every_code(model: RMSNorm) -> None:
+    result = run(model, "numpy", "faithful", "tracing")
+    golden = sum(len(c.codes) for c in generate(model, 0))
+    assert result.equal and result.lines() == []
+    assert list(result.backends) == ["numpy", "faithful", "tracing"]
+    for found in result.backends.values():
+        assert (found.rows, found.codes) == (golden + ROWS, (golden + ROWS) * DIM)
+        assert found.mismatches == 0
+    assert result.digest == model.digest
+
+
+def test_rows_are_the_vectors_and_random_ones_of_every_distribution(model: RMSNorm) -> None:
+    names = [c.name for c in run(model, "numpy").classes]
+    golden = [c.name for c in generate(model, 0)]
+    assert names[: len(golden)] == golden
+    kinds = ["uniform", "gaussian", "heavy_tailed", "sparse", "sink", "small"]
+    assert names[len(golden) :] == [f"further_random_{kind}" for kind in kinds]
+    assert not any(c.name.startswith("further") for c in check(model, ["numpy"], rows=0).classes)
+
+
+def test_a_wrong_y_is_counted_and_told(model: RMSNorm) -> None:
+    result = run(model, "wrongy")
+    found = result.backends["wrongy"]
+    x = np.concatenate([c.codes for c in generate(model, 0)])
+    at = int(np.flatnonzero(x[:, 0] == 2047)[0])
+    assert found.first is not None
+    assert (found.first.row, found.first.element, found.first.lane) == (at, DIM - 1, 3)
+    want = int(model(x[at])[-1])
+    name = next(c.name for c in result.classes if c.first <= at < c.first + c.count)
+    assert result.lines() == [
+        f"MISMATCH backend=wrongy class={name} row={at} lane=3 element=11 signal=y"
+        f" got={want + 1} want={want} digest={model.digest}"
+    ]
+    assert np.count_nonzero(x[:, 0] == 2047) <= found.mismatches <= found.rows
+
+
+def test_the_first_differing_signal_is_named_if_the_backend_shows_it(model: RMSNorm) -> None:
+    found = run(model, "wrongmantissa").backends["wrongmantissa"]
+    assert found.first is not None and found.mismatches > 0
+    assert (found.first.signal, found.first.element, found.first.lane) == ("mantissa", None, None)
+    assert isinstance(found.first.got, int) and found.first.got == int(found.first.want) + 1
+    assert " lane=- element=- signal=mantissa " in found.first.line("backend=b")
+
+
+def test_what_a_row_leaves_behind_still_shows(model: RMSNorm) -> None:
+    codes = np.arange(3 * DIM).reshape(3, DIM) ** 2
+    result = check_classes(model, ["stale"], [VectorClass("mine", codes)])
+    first = result.backends["stale"].first
+    assert first is not None and (first.signal, first.class_name) == ("y", "mine")
+    assert first.got != first.want
+
+
+def test_signals_that_y_does_not_show_are_compared_on_request(model: RMSNorm) -> None:
+    assert run(model, "wronginside").equal
+    found = run(model, "wronginside", signals=True).backends["wronginside"]
+    assert (found.mismatches, found.signal_mismatches) == (0, found.rows)
+    assert found.first is not None
+    assert (found.first.signal, found.first.row) == ("sum", 0)
+    equal = run(model, "tracing", "faithful", signals=True)
+    assert equal.equal
+    levels = [p.level for p in model.assembly.require_datapath().signals()]
+    words = levels.count("element") * DIM + levels.count("row")
+    assert equal.backends["tracing"].signal_codes == words * equal.backends["tracing"].rows
+    assert equal.backends["faithful"].signal_codes is None
+
+
+@pytest.mark.parametrize(
+    ("name", "got"),
+    [("flat", "shape("), ("floats", "dtype(float64)"), ("nothing", "type(NoneType)")],
+)
+def test_what_is_no_answer_is_a_mismatch_of_every_code(model: RMSNorm, name: str, got: str) -> None:
+    result = run(model, name)
+    found = result.backends[name]
+    assert found.mismatches == found.codes > 0
+    assert f"row=0 lane=0 element=0 signal=y got={got}" in result.lines()[0]
+
+
+def test_blocks_count_rows_from_the_first(model: RMSNorm, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run(model, "wrongmantissa", "wronginside", signals=True)
+    module = sys.modules["approxnorm.conformance.check"]  # the function has the same name
+    monkeypatch.setattr(module, "BLOCK_ELEMENTS", 7 * DIM)
+    assert run(model, "wrongmantissa", "wronginside", signals=True) == whole
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["numpy", "verilog"], "backends names 'verilog'; allowed: numpy, cpp"),
+        ([], "backends is empty; allowed: one or more of numpy, cpp"),
+        (["numpy", "absent"], "backend absent cannot be loaded (No module named"),
+        (["nocompiler"], "no C++ compiler was found; install g++"),
+    ],
+)
+def test_a_backend_that_is_unknown_or_missing_is_an_error(
+    model: RMSNorm, names: list[str], message: str
+) -> None:
+    with pytest.raises(ApproxNormError) as caught:
+        run(model, *names)
+    assert message in str(caught.value)
+
+
+def test_rows_of_ones_own_are_checked_too(model: RMSNorm) -> None:
+    own = np.arange(2 * DIM).reshape(2, DIM)
+    result = run(model, "numpy", own=own)
+    assert (result.classes[-1].name, result.classes[-1].count) == ("input", 2)
+    with pytest.raises(ApproxNormError, match="own holds the code 5023; its format allows"):
+        run(model, "numpy", own=own + 5000)
+    with pytest.raises(ApproxNormError, match="there are no rows to check"):
+        check_classes(model, ["numpy"], [VectorClass("input", own[:0])])
+
+
+def test_command_prints_rows_codes_and_mismatches(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = tmp_path / "s.json"
+    spec.write_text(json.dumps(BASE), "utf-8")
+    options = ["check", str(spec), "--rows", "6", "--level", "0"]
+    assert main([*options, "--backends", "numpy, wrongy"]) == 1
+    out = capsys.readouterr().out
+    assert "MISMATCH backend=wrongy class=" in out and "NOT EQUAL" in out
+    assert main([*options, "--backends", "numpy,tracing", "--signals"]) == 0
+    assert "all codes are equal" in capsys.readouterr().out
+    assert main([*options, "--backends", "wrongy", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["backends"]["wrongy"].keys() >= {"rows", "codes", "mismatches"}
+    assert found["backends"]["wrongy"]["first"]["signal"] == "y"
+    assert main([*options, "--backends", "vhdl"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("approxnorm: backends names 'vhdl'; allowed: numpy, cpp")
