@@ -9,6 +9,7 @@ import typer
 from approxnorm.cli.apply import apply
 from approxnorm.cli.check import check
 from approxnorm.cli.error import error
+from approxnorm.cli.export import export
 from approxnorm.cli.output import print_line
 from approxnorm.cli.presets import presets
 from approxnorm.cli.rsqrt import rsqrt
@@ -26,6 +27,7 @@ app = typer.Typer(
 
 for command in (presets, show, rsqrt, apply, error, vectors, check, run, schema):
     app.command()(command)
+app.add_typer(export, name="export")
 
 
 def _print_version(wanted: bool) -> None:
