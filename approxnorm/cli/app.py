@@ -8,6 +8,7 @@ import typer
 
 from approxnorm.cli.apply import apply
 from approxnorm.cli.check import check
+from approxnorm.cli.compare import compare
 from approxnorm.cli.error import error
 from approxnorm.cli.export import export
 from approxnorm.cli.output import print_line
@@ -25,7 +26,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (presets, show, rsqrt, apply, error, vectors, check, run, schema):
+for command in (presets, show, rsqrt, apply, error, vectors, check, compare, run, schema):
     app.command()(command)
 app.add_typer(export, name="export")
 
