@@ -1,0 +1,5 @@
+"""The project that ``approxnorm export hls`` writes: kernel, bench, vectors, scripts, README."""
+
+from approxnorm.hls_ref.project.write import CLOCK_NS, PART, Project, write_project
+
+__all__ = ["CLOCK_NS", "PART", "Project", "write_project"]

@@ -1,0 +1,258 @@
+"""Writing a project: everything that simulation and synthesis need, in one folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+
+from approxnorm.errors import ApproxNormError
+from approxnorm.hls_ref import csim, emit
+from approxnorm.hls_ref.emit.schedule import Pass, passes_of
+from approxnorm.hls_ref.project import ap_types, former
+from approxnorm.hls_ref.project.readme import readme_values
+from approxnorm.hls_ref.project.tables import table_files
+from approxnorm.hls_ref.project.tb_data import FOLDER as TB_DATA
+from approxnorm.hls_ref.project.tb_data import write_tb_data
+from approxnorm.hls_ref.project.templates import filled
+from approxnorm.methods.base import shown
+from approxnorm.model import RMSNorm
+from approxnorm.output import check_replaceable, staged_folder
+from approxnorm.vectors import VectorSet, write_vectors
+from approxnorm.vectors.generate import check_numbers
+from approxnorm.vectors.manifest import read_manifest
+
+PART = "xczu7ev-ffvc1156-2-e"  # of the ZCU104 and ZCU106 boards
+CLOCK_NS = 5.0
+MIN_CLOCK_NS, MAX_CLOCK_NS = 0.1, 1000.0
+TOP = "approx_rmsnorm"
+VECTORS = "vectors"
+TEMPLATES = ("README.md", "Makefile", "run_hls.tcl")
+_PART = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9./_+-]+")
+_INCLUDED = (("bench", "tb"), ("csim_include", "csim"))  # folders here and in the project
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project that was written.
+
+    vectors: the golden vectors that its bench replays by default.
+    files: SHA-256 of every file by its path, in order; project.json and provenance aside.
+    """
+
+    folder: Path
+    digest: str
+    lanes: int
+    passes: int
+    part: str
+    clock_ns: float
+    vectors: VectorSet
+    files: dict[str, str]
+
+    @property
+    def has_ap_types(self) -> bool:
+        """Whether Xilinx's headers were found and are part of it, so that `make` needs no more."""
+        return f"{ap_types.FOLDER}/ap_int.h" in self.files
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is written, all of it checked."""
+
+    model: RMSNorm
+    lanes: int
+    part: str
+    clock_ns: float
+    residual: bool
+    tb_data: bool
+    sources: Mapping[str, str]
+    vectors_path: str  # of the vectors, from the project
+
+    @property
+    def passes(self) -> list[Pass]:
+        return passes_of(self.model.assembly.require_datapath())
+
+
+def write_project(
+    model: RMSNorm,
+    out: str | Path,
+    *,
+    level: int = 1,
+    seed: int = 0,
+    lanes: int = 8,
+    x_codes: np.ndarray | None = None,
+    vectors: str | Path | None = None,
+    tb_data: bool = False,
+    residual: bool = False,
+    part: str = PART,
+    clock_ns: float = CLOCK_NS,
+) -> Project:
+    """Write the HLS project of a model; the same arguments give the same bytes.
+
+    level, seed, x_codes: of the golden vectors, see ``approxnorm.vectors.write_vectors``.
+    vectors: a set of this model that is there already and stays where it is: the project names it
+    relative to itself, and holds none. lanes: elements a beat of the streams. tb_data: also
+    hls4ml's text files. residual: the kernel adds a residual before the norm. part, clock_ns: what
+    run_hls.tcl sets, the clock's period in nanoseconds.
+
+    The folder is written beside ``out`` and renamed. An empty folder or a former project is
+    replaced, unless a file in it was edited or is no part of it. Raises ApproxNormError then, for
+    arguments that are not allowed, and for the rsqrt method "exact", which has no hardware.
+    """
+    out = Path(out)
+    part, clock_ns = _checked_part(part), _checked_clock(clock_ns)
+    _, lanes = check_numbers(seed, lanes)
+    check_replaceable(out, former.check_former)
+    given = None if vectors is None else _given_vectors(Path(vectors), model)
+    plan = _Plan(
+        model=model,
+        lanes=lanes,
+        part=part,
+        clock_ns=clock_ns,
+        residual=residual,
+        tb_data=tb_data,
+        sources=emit.emit_kernel(model, lanes=lanes, residual=residual),
+        vectors_path=VECTORS if given is None else _relative(given.folder, out),
+    )
+    with staged_folder(out, former.check_former) as folder:
+        used = given or write_vectors(
+            model, folder / VECTORS, level=level, seed=seed, lanes=lanes, x_codes=x_codes
+        )
+        files = _fill(folder, plan, used)
+    return Project(
+        folder=out,
+        digest=model.digest,
+        lanes=lanes,
+        passes=len(plan.passes),
+        part=part,
+        clock_ns=clock_ns,
+        vectors=given or VectorSet(out / VECTORS, used.manifest),
+        files=files,
+    )
+
+
+def _checked_part(part: str) -> str:
+    """A part's name, which becomes a word of a Tcl script."""
+    if not isinstance(part, str) or not _PART.fullmatch(part):
+        raise ApproxNormError(
+            f"part is {shown(part)}; allowed: a name as Vivado has it, like {PART}"
+        )
+    return part
+
+
+def _checked_clock(clock_ns: float) -> float:
+    is_number = isinstance(clock_ns, int | float) and not isinstance(clock_ns, bool)
+    if not is_number or not MIN_CLOCK_NS <= clock_ns <= MAX_CLOCK_NS:
+        raise ApproxNormError(
+            f"clock_ns is {shown(clock_ns)}; allowed: a period of {MIN_CLOCK_NS:g} to"
+            f" {MAX_CLOCK_NS:g} nanoseconds"
+        )
+    return float(clock_ns)
+
+
+def _given_vectors(folder: Path, model: RMSNorm) -> VectorSet:
+    manifest = read_manifest(folder)
+    if manifest.digest != model.digest:
+        raise ApproxNormError(
+            f"vectors: {folder} has the digest {manifest.digest}; allowed: {model.digest}, the"
+            " model's own; write the vectors again"
+        )
+    return VectorSet(folder, manifest)
+
+
+def _relative(folder: Path, out: Path) -> str:
+    """A folder as seen from the project; it becomes a word of a Makefile and of a Tcl script."""
+    path = Path(os.path.relpath(folder, out)).as_posix()
+    if not _PLAIN_PATH.fullmatch(path):
+        raise ApproxNormError(
+            f"vectors: {path!r}, as seen from the project, holds other characters than letters,"
+            " digits and ./_+-; move one of the folders"
+        )
+    return path
+
+
+def _fill(folder: Path, plan: _Plan, vectors: VectorSet) -> dict[str, str]:
+    """Write all but the vectors into a folder; returns the SHA-256 of every file by its path."""
+    for path, data in _contents(plan, vectors).items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+    if plan.tb_data:
+        (folder / TB_DATA).mkdir()
+        write_tb_data(folder / TB_DATA, plan.model, vectors)
+    files = former.listed_files(folder)
+    listing = {
+        "format": former.FORMAT,
+        "format_version": former.FORMAT_VERSION,
+        "top": TOP,
+        "digest": plan.model.digest,
+        "dim": plan.model.dim,
+        "lanes": plan.lanes,
+        "residual": plan.residual,
+        "part": plan.part,
+        "clock_ns": plan.clock_ns,
+        "vectors": plan.vectors_path,
+        "spec": plan.model.spec.to_dict(),
+        "files": files,
+    }
+    text = json.dumps(listing, indent=1, allow_nan=False) + "\n"
+    (folder / former.NAME).write_bytes(text.encode("ascii"))
+    return files
+
+
+def _contents(plan: _Plan, vectors: VectorSet) -> dict[str, bytes]:
+    """Every file but the vectors and tb_data, by its path in the project."""
+    files = {path: text.encode("utf-8") for path, text in plan.sources.items()}
+    for folder, target in _INCLUDED:
+        files |= _package_files(folder, target)
+    headers = _ap_types()
+    files |= headers
+    files |= table_files(plan.model.assembly.require_datapath().tables())
+    values = _values(plan, vectors, bool(headers))
+    return files | {name: filled(name, values) for name in TEMPLATES}
+
+
+def _package_files(folder: str, target: str) -> dict[str, bytes]:
+    """The C++ files of a folder of this package."""
+    source = resources.files("approxnorm.hls_ref") / folder
+    return {
+        f"{target}/{entry.name}": entry.read_bytes()
+        for entry in source.iterdir()
+        if entry.name.endswith((".h", ".hpp", ".cpp"))
+    }
+
+
+def _ap_types() -> dict[str, bytes]:
+    """Xilinx's headers, if they are on this machine."""
+    try:
+        return ap_types.ap_type_files(csim.find_ap_types())
+    except ApproxNormError:
+        return {}
+
+
+def _values(plan: _Plan, vectors: VectorSet, has_headers: bool) -> dict[str, object]:
+    """What the templates' fields stand for."""
+    note = "part of this project" if has_headers else "not part of this project, name their folder"
+    of_kernel = readme_values(
+        plan.model,
+        plan.lanes,
+        plan.passes,
+        vectors,
+        residual=plan.residual,
+        tb_data=plan.tb_data,
+        ap_types=has_headers,
+    )
+    return of_kernel | {
+        "top": TOP,
+        "part": plan.part,
+        "clock_ns": f"{plan.clock_ns:g}",
+        "vectors": plan.vectors_path,
+        "ap_types_note": note,
+    }
