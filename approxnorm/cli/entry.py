@@ -21,8 +21,8 @@ BROKEN_PIPE = 1
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line on ``arguments`` (sys.argv's, if absent) and return the exit status.
 
-    0: done. 1: a comparison found a difference. 2: bad usage or bad input, told in one line on stderr. 130: interrupted.
-    Anything else that goes wrong is a bug and keeps its traceback.
+    0: done. 1: a comparison found a difference. 2: bad usage or bad input, told in one line on
+    stderr. 130: interrupted. Anything else that goes wrong is a bug and keeps its traceback.
     """
     from typer import Abort
 
