@@ -161,7 +161,7 @@ _EMITTERS: dict[str, Emit] = {
     "mantissa": _call("leading_mantissa", "frac_bits"),
     "lookup": _lookup,
     "isqrt": _call("integer_sqrt"),
-    "idiv": _infix("/"),
+    "idiv": _call("divide"),
     "assume": _assume,
 }
 

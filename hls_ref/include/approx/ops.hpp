@@ -86,6 +86,13 @@ template <class R, class V> R integer_sqrt(const V &value) {
     return R(root);
 }
 
+// floor(a / b) for a >= 0 and b >= 1. Both in one type: a division of mixed types is not dependable.
+template <class R, class A, class B> R divide(const A &a, const B &b) {
+#pragma HLS INLINE
+    typedef ap_uint<(A::width > B::width ? int(A::width) : int(B::width))> wide;
+    return R(wide(a) / wide(b));
+}
+
 // value / 2**amount, rounded and then limited as F says: an ap_fixed or ap_ufixed without fraction
 // bits, whose own assignment does both. A negative amount shifts left, exactly.
 //
