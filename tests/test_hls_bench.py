@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from approxnorm import RMSNorm, RMSNormSpec
+from approxnorm.hls_ref.csim import find_compiler
 from approxnorm.vectors import VectorSet, read_vectors, write_vectors
 from approxnorm.vectors.signals import ports_of
 from approxnorm.vectors.text import to_hex
@@ -134,7 +135,7 @@ def write_residual(vectors: Path, out: Path) -> None:
 
 
 def compile_cpp(source: Path, program: Path, *options: str) -> None:
-    command = ["g++", *WARNINGS, *options, str(source), "-o", str(program)]
+    command = [find_compiler(), *WARNINGS, *options, str(source), "-o", str(program)]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr[:3000]
 
@@ -567,7 +568,7 @@ def test_json_of_another_shape_is_refused(bench: Bench, vectors: Path, text: str
 def test_json_that_approxnorm_would_not_write_but_is_json_is_read(
     bench: Bench, vectors: Path
 ) -> None:
-    extra = {'\u20ac\U0001f600\t"\\/': [1e5, -0.5, None, True, {}, [], 10**400, "\u0000"]}
+    extra: Manifest = {'\u20ac\U0001f600\t"\\/': [1e5, -0.5, None, True, {}, [], 10**400, "\u0000"]}
     edit_manifest(vectors, lambda m: m.update(coverage=extra, seed=2**64 - 1))
     edit_manifest(vectors, setting("classes", 0, "name", "\n\u00e9\U0001f600"))
     assert bench.run(vectors).returncode == 0

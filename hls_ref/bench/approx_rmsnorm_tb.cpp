@@ -14,7 +14,8 @@
 // is compared as well, each time it is reported.
 //
 // Returns 0 if all is equal; 1 on any difference, whose first one is told in a line that begins with
-// MISMATCH; 2 if the files or arguments are not fit for use.
+// MISMATCH; 2 if the files or arguments are not fit for use. A kernel that reads an empty stream
+// aborts (hls_stream.h): hardware would wait for ever.
 #include <cstdio>
 #include <exception>
 #include <limits>
