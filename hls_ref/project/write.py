@@ -36,6 +36,8 @@ VECTORS = "vectors"
 TEMPLATES = ("README.md", "Makefile", "run_hls.tcl")
 _PART = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9./_+-]+")
+# The bench knows driver.hpp only, so that it is the same for every kernel; this defines it.
+_DRIVER = ("tb/bench_config.cpp", b'#include "bench_config.hpp"\n')
 _INCLUDED = (("bench", "tb"), ("csim_include", "csim"))  # folders here and in the project
 
 
@@ -210,6 +212,7 @@ def _fill(folder: Path, plan: _Plan, vectors: VectorSet) -> dict[str, str]:
 def _contents(plan: _Plan, vectors: VectorSet) -> dict[str, bytes]:
     """Every file but the vectors and tb_data, by its path in the project."""
     files = {path: text.encode("utf-8") for path, text in plan.sources.items()}
+    files[_DRIVER[0]] = _DRIVER[1]
     for folder, target in _INCLUDED:
         files |= _package_files(folder, target)
     headers = _ap_types()

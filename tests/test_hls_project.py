@@ -1,0 +1,464 @@
+"""The project that `approxnorm export hls` writes: complete, alone, the same bytes every time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import subprocess
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from norm_specs import BASE, VARIANTS
+
+from approxnorm import RMSNorm, RMSNormSpec
+from approxnorm.cli import main
+from approxnorm.errors import ApproxNormError
+from approxnorm.hls_ref import csim
+from approxnorm.hls_ref.project import Project, ap_types, write_project
+from approxnorm.hls_ref.project.tables import named, table_files, to_coe, to_mem
+from approxnorm.tables.table import Table
+from approxnorm.vectors import read_vectors, write_vectors
+from approxnorm.vectors.text import from_hex
+
+
+def model_of(variant: str = "linear", **fields: Any) -> RMSNorm:
+    spec = RMSNormSpec(**{**BASE, **VARIANTS[variant], **fields})
+    gamma = (np.arange(spec.dim or 0) % 7 + 2) / 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return RMSNorm(spec, gamma)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """One project with everything that can be asked for, which no test changes."""
+    out = tmp_path_factory.mktemp("project") / "hls"
+    return write_project(model_of(), out, level=0, lanes=5, tb_data=True)
+
+
+def copy_of(project: Project, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(project.folder, tmp_path / "hls"))
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
+    }
+
+
+def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = ["make", "--no-print-directory", "-C", str(folder), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+# --- what is in it -------------------------------------------------------------------------------
+
+
+def test_every_file_is_listed_with_its_sha256(project: Project) -> None:
+    listing = json.loads((project.folder / "project.json").read_text("ascii"))
+    found = everything(project.folder)
+    del found["project.json"], found["vectors/provenance.json"]
+    hashed = {path: hashlib.sha256(data).hexdigest() for path, data in found.items()}
+    assert listing["files"] == hashed == project.files
+    assert list(hashed)  # and there are some
+    assert listing["digest"] == project.digest
+    assert RMSNormSpec(**listing["spec"]) == model_of().spec
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "README.md",
+        "Makefile",
+        "run_hls.tcl",
+        "kernel/approx_rmsnorm.cpp",
+        "kernel/approx_rmsnorm.hpp",
+        "kernel/datapath.hpp",
+        "tb/approx_rmsnorm_tb.cpp",
+        "tb/driver.hpp",
+        "csim/hls_stream.h",
+        "csim/ap_types/ap_int.h",
+        "csim/ap_types/etc/ap_private.h",
+        "tables/rsqrt_c0.mem",
+        "tables/rsqrt_c0.coe",
+        "tables/tables.c",
+        "vectors/manifest.json",
+        "tb_data/tb_input_features.dat",
+    ],
+)
+def test_project_has(project: Project, path: str) -> None:
+    assert path in project.files
+
+
+def test_no_field_of_a_template_is_left(project: Project) -> None:
+    for name in ("README.md", "Makefile", "run_hls.tcl"):
+        text = (project.folder / name).read_text("utf-8")
+        assert not re.search(r"@[a-z_]+@", text), name
+        assert text.endswith("\n")
+
+
+def test_same_arguments_same_bytes(project: Project, tmp_path: Path) -> None:
+    again = write_project(model_of(), tmp_path / "other", level=0, lanes=5, tb_data=True)
+    before, after = everything(project.folder), everything(again.folder)
+    for data in (before, after):
+        del data["vectors/provenance.json"]  # of versions
+    assert before == after
+
+
+def test_vectors_are_golden_vectors_of_the_model(project: Project) -> None:
+    vectors = read_vectors(project.folder / "vectors")
+    assert vectors.digest == project.digest == model_of().digest
+    assert project.vectors.folder == project.folder / "vectors"
+    assert vectors.manifest.lanes == 5
+
+
+def test_own_rows_are_the_vectors(tmp_path: Path) -> None:
+    codes = np.arange(24).reshape(2, 12) * 50 - 600
+    made = write_project(model_of(), tmp_path / "hls", x_codes=codes)
+    np.testing.assert_array_equal(made.vectors.array("x"), codes)
+
+
+# --- README and scripts --------------------------------------------------------------------------
+
+
+def test_readme_has_the_numbers_of_this_kernel(project: Project) -> None:
+    text = (project.folder / "README.md").read_text("utf-8")
+    assert project.digest in text
+    assert "B    = ceil(dim / lanes) = ceil(12 / 5) = 3" in text
+    assert f"P    = {project.passes} " in text
+    assert "= 6 + sum of D and R" in text
+    assert "holds 2 elements; its other 3 lanes are" in text
+    for port in model_of().assembly.require_datapath().signals():
+        assert f"| `{port.name}` | {port.level} | `{port.interval.type_name}` |" in text
+
+
+def test_passes_follow_the_reductions(tmp_path: Path) -> None:
+    assert write_project(model_of(), tmp_path / "a", level=0).passes == 2
+    exponent = model_of(x=dict(bits=18, signed=True, scale=2.0**-10), row_exponent=dict(bits=12))
+    assert write_project(exponent, tmp_path / "b", level=0).passes == 3
+
+
+def test_part_and_clock_are_in_the_script(tmp_path: Path) -> None:
+    write_project(model_of(), tmp_path / "hls", level=0, part="xc7z020clg400-1", clock_ns=6.25)
+    text = (tmp_path / "hls" / "run_hls.tcl").read_text("utf-8")
+    assert "{xc7z020clg400-1}" in text
+    assert "{6.25}" in text
+    for bracket in ("{}", "[]"):
+        assert text.count(bracket[0]) == text.count(bracket[1])
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+TABLES = [
+    Table("short", (0, 1, 3), 1, "a[1:0]"),
+    Table("signed_edge", (-(1 << 31), (1 << 31) - 1, -1, 0), 4, "a[1:0]", "exact", "x*/ y /*"),
+    Table("wide", (1 << 31, -(1 << 40), 5), 0, "ä|b", "", "line\nbreak"),
+    Table("one_bit", (1,) * 9, 0, "none"),
+    Table("short", (7, -8), 0, "b"),
+]
+
+
+def real_tables() -> list[Table]:
+    models = [model_of("linear"), model_of("direct")]
+    return [t for m in models for t in m.assembly.require_datapath().tables()]
+
+
+@pytest.mark.parametrize("table", [*TABLES, *real_tables()], ids=lambda t: t.name)
+def test_mem_and_coe_read_back(table: Table) -> None:
+    memory = to_mem(table)
+    codes = from_hex(memory, table.width, table.signed, "mem")
+    assert tuple(codes.tolist()) == table.entries
+    statements = re.sub(r";[^\n]*", ";", to_coe(table).decode("ascii")).split(";")
+    radix, words = [s.strip() for s in statements if s.strip()]
+    assert radix == "memory_initialization_radix=16"
+    name, values = words.split("=")
+    assert name == "memory_initialization_vector"
+    assert [v.strip() for v in values.split(",")] == memory.decode("ascii").split()
+
+
+def test_c_arrays_read_back_through_a_compiler(tmp_path: Path) -> None:
+    tables = [*TABLES, *real_tables()[:2]]
+    for path, data in table_files(tables).items():
+        (tmp_path / Path(path).name).write_bytes(data)
+    prints = "".join(
+        f'    for (int i = 0; i < {len(t.entries)}; i++) printf("{name} %lld\\n",'
+        f" (long long)approx_{name}[i]);\n"
+        for name, t in named(tables)
+    )
+    source = f'#include <cstdio>\n#include "tables.h"\nint main() {{\n{prints}    return 0;\n}}\n'
+    (tmp_path / "main.cpp").write_text(source, "ascii")
+    flags = ["-Wall", "-Wextra", "-Werror", "-o", "main"]
+    build = ["g++", *flags, "main.cpp", "-x", "c++", "-include", "tables.h", "tables.c"]
+    subprocess.run(build, cwd=tmp_path, check=True)
+    printed = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
+    expected = [f"{name} {entry}" for name, t in named(tables) for entry in t.entries]
+    assert printed.splitlines() == expected
+
+
+def test_tables_of_one_name_have_files_of_their_own() -> None:
+    files = table_files(TABLES)
+    assert {"tables/short.mem", "tables/short_2.mem"} <= set(files)
+    assert files["tables/short_2.mem"] == b"7\n8\n"
+
+
+# --- tb_data -------------------------------------------------------------------------------------
+
+
+def numbers(path: Path, kind: Callable[[str], Any]) -> np.ndarray:
+    return np.array(
+        [[kind(word) for word in line.split(" ")] for line in path.read_text("ascii").splitlines()]
+    )
+
+
+@pytest.mark.parametrize("variant", ["linear", "zero_points", "channel_shifts"])
+def test_tb_data_gives_the_codes_back(variant: str, tmp_path: Path) -> None:
+    model = model_of(variant)
+    made = write_project(model, tmp_path / "hls", level=0, tb_data=True)
+    folder = made.folder / "tb_data"
+    x, y = made.vectors.array("x"), made.vectors.array("y")
+    np.testing.assert_array_equal(numbers(folder / "tb_input_codes.dat", int), x)
+    np.testing.assert_array_equal(numbers(folder / "tb_output_codes.dat", int), y)
+    features = numbers(folder / "tb_input_features.dat", float)
+    np.testing.assert_array_equal(features, model.dequantize_x(x))
+    form = model.assembly.context.y
+    outputs = numbers(folder / "tb_output_predictions.dat", float)
+    nearest = np.rint(outputs / float(form.scale)).astype(np.int64) + form.zero_point
+    np.testing.assert_array_equal(nearest, y)
+
+
+# --- it runs, alone ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def moved(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the project elsewhere: nothing in it may hang on where it was written."""
+    return copy_of(project, tmp_path_factory.mktemp("moved"))
+
+
+@pytest.mark.parametrize("target", ["csim", "trace", "sanitize"])
+def test_make_compares_everything_without_a_warning(moved: Path, target: str) -> None:
+    done = make(moved, target, "CXXFLAGS=-O0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "PASS" in done.stdout
+    assert done.stderr == ""
+
+
+def test_make_fails_on_a_wrong_kernel(project: Project, tmp_path: Path) -> None:
+    folder = copy_of(project, tmp_path)
+    header = folder / "kernel" / "tables.hpp"
+    table = model_of().assembly.require_datapath().tables()[0]
+    entry = str(table.entries[0])
+    text = header.read_text("utf-8")
+    assert text.count(entry) >= 1
+    header.write_text(re.sub(rf"\b{entry}\b", str(table.entries[0] - 1), text), "utf-8")
+    done = make(folder, "csim", "CXXFLAGS=-O0")
+    assert done.returncode != 0
+    assert "MISMATCH" in done.stdout
+    assert f"digest={project.digest}" in done.stdout
+
+
+def test_make_clean_leaves_the_project(project: Project, tmp_path: Path) -> None:
+    folder = copy_of(project, tmp_path)
+    (folder / "build").mkdir()
+    (folder / "build" / "bench").write_text("built")
+    assert make(folder, "clean").returncode == 0
+    assert everything(folder) == everything(project.folder)
+
+
+def test_make_says_where_headers_come_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent() -> Path:
+        raise ApproxNormError("no headers")
+
+    monkeypatch.setattr(csim, "find_ap_types", absent)
+    made = write_project(model_of(), tmp_path / "hls", level=0)
+    assert not made.has_ap_types
+    assert not (made.folder / "csim" / "ap_types").exists()
+    assert "AP_TYPES=FOLDER" in (made.folder / "README.md").read_text("utf-8")
+    done = make(made.folder)
+    assert done.returncode != 0
+    assert "ap_int.h is not in csim/ap_types: say make AP_TYPES=FOLDER" in done.stderr
+
+
+def test_only_headers_with_their_notice_are_copied(tmp_path: Path) -> None:
+    found = csim.find_ap_types()
+    files = ap_types.ap_type_files(found)
+    assert set(files) == {f"csim/ap_types/{name}" for name in ap_types.HEADERS}
+    (tmp_path / "etc").mkdir()
+    for name in ap_types.HEADERS:
+        (tmp_path / name).write_bytes((found / name).read_bytes())
+    assert ap_types.ap_type_files(tmp_path) == files
+    (tmp_path / "ap_int.h").write_text("// all rights reserved\n")
+    assert ap_types.ap_type_files(tmp_path) == {}
+    (tmp_path / "ap_int.h").unlink()
+    assert ap_types.ap_type_files(tmp_path) == {}
+
+
+# --- vectors that are there already --------------------------------------------------------------
+
+
+def test_vectors_beside_the_project_stay_there(tmp_path: Path) -> None:
+    model = model_of()
+    write_vectors(model, tmp_path / "vectors", level=0)
+    made = write_project(model, tmp_path / "hls", vectors=tmp_path / "vectors")
+    assert not (made.folder / "vectors").exists()
+    assert made.vectors.folder == tmp_path / "vectors"
+    assert "VECTORS  ?= ../vectors\n" in (made.folder / "Makefile").read_text("utf-8")
+    assert "{../vectors}" in (made.folder / "run_hls.tcl").read_text("utf-8")
+
+
+def test_vectors_of_another_model_are_refused(tmp_path: Path) -> None:
+    write_vectors(model_of("eps_zero"), tmp_path / "vectors", level=0)
+    with pytest.raises(ApproxNormError, match=r"allowed: [0-9a-f]{64}, the model's own"):
+        write_project(model_of(), tmp_path / "hls", vectors=tmp_path / "vectors")
+    assert not (tmp_path / "hls").exists()
+
+
+def test_vectors_at_a_path_that_make_cannot_name_are_refused(tmp_path: Path) -> None:
+    write_vectors(model_of(), tmp_path / "my vectors", level=0)
+    with pytest.raises(ApproxNormError, match=r"'\.\./my vectors', as seen from the project"):
+        write_project(model_of(), tmp_path / "hls", vectors=tmp_path / "my vectors")
+
+
+# --- what may be replaced ------------------------------------------------------------------------
+
+
+def test_former_project_is_replaced(project: Project, tmp_path: Path) -> None:
+    folder = copy_of(project, tmp_path)
+    (folder / "build").mkdir()
+    (folder / "build" / "bench").write_text("built")
+    write_project(model_of("direct"), folder, level=0)
+    assert json.loads((folder / "project.json").read_text())["digest"] == model_of("direct").digest
+    assert not (folder / "build").exists()
+    assert not (folder / "tb_data").exists()
+
+
+def add_file(folder: Path) -> str:
+    (folder / "kernel" / "mine.cpp").write_text("work")
+    return "kernel/mine.cpp is no part of the former result there and would be lost"
+
+
+def add_result(folder: Path) -> str:
+    (folder / "vitis" / "solution").mkdir(parents=True)
+    (folder / "vitis" / "solution" / "report.rpt").write_text("an hour of synthesis")
+    return "vitis/solution/report.rpt is no part of the former result"
+
+
+def edit_kernel(folder: Path) -> str:
+    with (folder / "kernel" / "approx_rmsnorm.cpp").open("a") as file:
+        file.write("// work\n")
+    return "kernel/approx_rmsnorm.cpp was edited since it was written and would be lost"
+
+
+def link_folder(folder: Path) -> str:
+    (folder / "more").symlink_to(folder.parent)
+    return "more is no part of the former result"
+
+
+def link_file(folder: Path) -> str:
+    target = (folder / "README.md").rename(folder.parent / "README.md")
+    (folder / "README.md").symlink_to(target)
+    return "README.md is a symbolic link"
+
+
+def lose_listing(folder: Path) -> str:
+    (folder / "project.json").unlink()
+    return "holds no project.json of a former result"
+
+
+def spoil_listing(folder: Path) -> str:
+    (folder / "project.json").write_text("[" * 100_000)
+    return "holds no project.json of a former result"
+
+
+def another_listing(folder: Path) -> str:
+    (folder / "project.json").write_text('{"format": "mine", "files": {}}')
+    return "holds no project.json of a former result"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        add_file,
+        add_result,
+        edit_kernel,
+        link_folder,
+        link_file,
+        lose_listing,
+        spoil_listing,
+        another_listing,
+    ],
+    ids=lambda f: f.__name__,
+)
+def test_somebodys_work_is_never_lost(
+    change: Callable[[Path], str], project: Project, tmp_path: Path
+) -> None:
+    folder = copy_of(project, tmp_path)
+    message = change(folder)
+    before = everything(folder)
+    with pytest.raises(ApproxNormError, match=re.escape(message)):
+        write_project(model_of(), folder, level=0)
+    assert everything(folder) == before
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(part="xc7 z020"), "part is 'xc7 z020'; allowed: a name as Vivado has it"),
+        (dict(part="x}; exec rm"), "part is"),
+        (dict(part=""), "part is ''"),
+        (dict(clock_ns=0), "clock_ns is 0; allowed: a period of 0.1 to 1000 nanoseconds"),
+        (dict(clock_ns=float("nan")), "clock_ns is nan"),
+        (dict(clock_ns=True), "clock_ns is True"),
+        (dict(lanes=0), "lanes is 0; allowed"),
+        (dict(level=3), "level is 3; allowed"),
+    ],
+)
+def test_arguments_are_refused_in_a_sentence(
+    arguments: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ApproxNormError, match=re.escape(message)):
+        write_project(model_of(), tmp_path / "hls", **{"level": 0, **arguments})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_exact_yardstick_has_no_project(tmp_path: Path) -> None:
+    model = model_of(rsqrt=dict(method="exact"))
+    with pytest.raises(ApproxNormError, match="yardstick"):
+        write_project(model, tmp_path / "hls")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_command_writes_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = "export hls int8-linear --dim 20 --out hls --level 0 --lanes 3 --clock 4 --json"
+    assert main(command.split()) == 0
+    done = json.loads(capsys.readouterr().out)
+    listing = json.loads(Path("hls/project.json").read_text("ascii"))
+    assert done["digest"] == listing["digest"]
+    assert (done["lanes"], done["clock_ns"], done["scales"]) == (3, 4.0, "nominal")
+    assert done["files"] == list(listing["files"])
+
+
+def test_command_names_a_bad_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = "export hls int8-linear --dim 20 --out hls --part a.b"
+    assert main(command.split()) == 2
+    assert "part is 'a.b'; allowed: a name as Vivado has it" in capsys.readouterr().err
+    assert not Path("hls").exists()
