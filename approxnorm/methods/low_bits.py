@@ -12,6 +12,8 @@ from approxnorm.methods.statistics import RoundOrTruncate, Statistic
 from approxnorm.program import ops
 from approxnorm.program.datapath import DatapathBuilder, Port
 
+MAX_EXPONENT = 32
+MAX_OFFSET = 8
 MEAN_BITS = 8  # significant bits of the constant 1/k that the dynamic step uses
 
 
@@ -31,8 +33,8 @@ class LowBitStatistic(Statistic):
 
     bits: int = Field(default=4, ge=1, le=6)
     step: Literal["static", "dynamic"] = "static"
-    step_exponent: int | None = Field(default=None, ge=0, le=32)
-    step_offset: int | None = Field(default=None, ge=-8, le=8)
+    step_exponent: int | None = Field(default=None, ge=0, le=MAX_EXPONENT)
+    step_offset: int | None = Field(default=None, ge=-MAX_OFFSET, le=MAX_OFFSET)
     rounding: RoundOrTruncate = Rounding.RND
 
     needs: ClassVar[tuple[str, ...]] = ()
@@ -53,9 +55,14 @@ class LowBitStatistic(Statistic):
         """min(round(magnitude / 2**step), 2**bits - 1); step is a constant or a signal."""
         return ops.round_shift(magnitude, step, self.rounding, (0, (1 << self.bits) - 1))
 
+    def static_step(self, like: Any) -> Any:
+        """The exponent of the one step of all rows."""
+        assert self.step_exponent is not None
+        return ops.setting("step_exponent", self.step_exponent, like, (0, MAX_EXPONENT))
+
     def low_square(self, magnitude: Any, step: Any = None) -> Any:
         """The square of the low-bit code; the static step if none is given."""
-        step = self.step_exponent if step is None else step
+        step = self.static_step(magnitude) if step is None else step
         code = ops.named("low_code", self.low_code(magnitude, step))
         return ops.named("square", code * code)
 
@@ -79,8 +86,11 @@ class LowBitStatistic(Statistic):
         offset = self.step_offset - scale
 
         def step(s: Any) -> Any:
-            position = ops.leading_one(s * ops.parameter("inverse_count", inverse, s))
-            return ops.named("step", ops.maximum(position + offset, 0))
+            # dim lies in (2**(scale-9), 2**(scale-8)], so 2**scale / dim in [2**8, 2**9).
+            span = (1 << MEAN_BITS, 2 << MEAN_BITS)
+            position = ops.leading_one(s * ops.parameter("inverse_count", inverse, s, span))
+            least = ops.setting("step_base", offset, s, (-64, MAX_OFFSET - MEAN_BITS))
+            return ops.named("step", ops.maximum(position + least, 0))
 
         port: Port = b.row("step_stage", step, total)
         return port

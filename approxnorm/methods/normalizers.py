@@ -16,8 +16,11 @@ from approxnorm.formats import Format, Rounding
 from approxnorm.methods.base import Method, Registry
 from approxnorm.methods.function import FunctionMethod
 from approxnorm.program import ops
+from approxnorm.program.interval import MAX_SIGNAL_BITS
+from approxnorm.program.signal import Signal
 from approxnorm.program.datapath import DatapathBuilder, Port
 
+MAX_OFFSET = 64  # of a layer's exponents, either way: beyond, nothing is left of y
 ConstantPlace = Literal["table", "gamma", "multiplier"]
 
 
@@ -149,11 +152,11 @@ def range_reduce(operand: Any, row_shift: Any, context: Context) -> Reduced:
     ``half`` counts from the guard bits: the true exponent is half - guard / 2. A row exponent
     shifts eps down with the data, rounded half to even, so that it is never inflated.
     """
-    eps: Any = ops.parameter("eps", context.eps_code, operand)
+    guarded, eps = _guarded(operand, context)
     if row_shift is not None:
         eps = ops.round_shift(eps, ops.shift_left(row_shift, 1), Rounding.RND_CONV)
         eps = ops.named("eps_row", eps)
-    total = ops.named("total", ops.shift_left(operand, context.guard) + eps)
+    total = ops.named("total", guarded + eps)
     lead = ops.named("lead", ops.leading_one(total))
     f = context.rsqrt.f
     mantissa = ops.leading_mantissa(total, f)
@@ -164,6 +167,25 @@ def range_reduce(operand: Any, row_shift: Any, context: Context) -> Reduced:
         frac=frac,
         half=ops.shift_floor(lead, 1),
     )
+
+
+def _guarded(operand: Any, context: Context) -> tuple[Any, Any]:
+    """The operand with its guard bits, and eps in the same unit."""
+    if not isinstance(operand, Signal):
+        return ops.shift_left(operand, context.guard), context.eps_code
+    # Of any layer: as many guard bits as the derived rule may ask for, where there is room.
+    room = MAX_SIGNAL_BITS - 2 - operand.interval.width
+    most = max(0, min((context.rsqrt.f + 2) // 2 * 2, room))
+    guard = ops.setting("guard", context.guard, operand, (0, most))
+    eps = ops.parameter("eps", context.eps_code, operand, (0, operand.interval.hi << most))
+    if isinstance(guard, Signal):
+        return ops.round_shift(operand, ops.neg(guard), Rounding.TRN), eps
+    return ops.shift_left(operand, guard), eps
+
+
+def exponent_offset(value: int, like: Any) -> Any:
+    """A constant that is added to a row's exponent: it holds the powers of two of all scales."""
+    return ops.setting("shift_offset", value, like, (-MAX_OFFSET, MAX_OFFSET))
 
 
 def row_inputs(row: Row) -> tuple[Port, ...]:

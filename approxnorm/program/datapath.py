@@ -83,6 +83,10 @@ class Datapath:
                 listed += _named_ports(stage)
         return listed
 
+    def settings(self) -> dict[str, int]:
+        """The layer's numbers by name, which are inputs of a datapath built for run-time ports."""
+        return {n: s.value for m in self.programs() for n, s in m.program.settings.items()}
+
     def count_multipliers(self) -> dict[Level, int]:
         """Multiplications of two signals, for each element and for each row.
 
@@ -128,10 +132,15 @@ def _is_multiplier(node: Node, nodes: Sequence[Node]) -> bool:
 
 
 class DatapathBuilder:
-    """Builds a Datapath stage by stage; each method returns the Port(s) it made."""
+    """Builds a Datapath stage by stage; each method returns the Port(s) it made.
 
-    def __init__(self, dim: int) -> None:
+    ports: the layer's numbers (``ops.setting``) become row inputs, and dim is the longest row:
+    every reduction takes all that there may be.
+    """
+
+    def __init__(self, dim: int, *, ports: bool = False) -> None:
         self._dim = dim
+        self._settings_are_ports = ports
         self._ports: dict[str, Port] = {}
         self._inputs: list[Port] = []
         self._stages: list[MapStage | ReduceStage] = []
@@ -187,7 +196,7 @@ class DatapathBuilder:
 
     def _size(self, count: int | None, start: int, stride: int) -> int:
         available = len(range(start, self._dim, stride)) if start >= 0 and stride >= 1 else 0
-        size = available if count is None else count
+        size = available if count is None or self._settings_are_ports else count
         if not 1 <= size <= available:
             raise AssertionError(f"a reduction of {size} elements does not fit the row")
         return size
@@ -199,6 +208,13 @@ class DatapathBuilder:
         self._ports[port.name] = port
         return port
 
+    def _add_settings(self, program: Program, count: int) -> None:
+        """Inputs of a program past ``count`` are settings; two programs may read the same."""
+        for name in program.inputs[count:]:
+            if name not in self._ports:
+                port = self._add(Port(name, "row", program.settings[name].span))
+                self._inputs.append(port)
+
     def _map(
         self,
         level: Literal["element", "row"],
@@ -206,7 +222,9 @@ class DatapathBuilder:
         function: Callable[..., Any],
         inputs: tuple[Port, ...],
     ) -> Any:
-        program = ops.trace(stage, function, [(p.name, p.interval) for p in inputs])
+        named = [(p.name, p.interval) for p in inputs]
+        program = ops.trace(stage, function, named, ports=self._settings_are_ports)
+        self._add_settings(program, len(inputs))
         map_stage = MapStage(level, program)
         self._stages.append(map_stage)
         ports = {p.name: self._add(p) for p in _named_ports(map_stage)}

@@ -19,7 +19,7 @@ import numpy as np
 
 from approxnorm.formats import Overflow, Rounding, limit, lowest, shift_left_limited, shift_right
 from approxnorm.program.interval import Interval, check_width
-from approxnorm.program.signal import Signal, Tracer
+from approxnorm.program.signal import Program, Signal, Tracer
 from approxnorm.tables.table import Table
 
 Value: TypeAlias = Any  # Signal | np.ndarray | int, the same kind in and out
@@ -515,14 +515,24 @@ def named(name: str, value: Value) -> Value:
     return value
 
 
-def parameter(name: str, value: int, like: Value) -> Value:
-    """A named constant of the spec (eps, a multiplier) in the program that ``like`` belongs to.
+def parameter(name: str, value: int, like: Value, span: tuple[int, int] | None = None) -> Value:
+    """A named constant of the layer (eps, a multiplier) in the program that ``like`` belongs to.
 
-    It stays a node of its own, so that a backend may turn it into a register.
+    span: the least and the largest that it may be in any layer, for a kernel that gets it as a
+    run-time port; None if it is the same in all. It stays a node of its own.
     """
     if isinstance(like, Signal):
-        return like.tracer.parameter(name, value)
+        return like.tracer.parameter(name, value, None if span is None else Interval(*span))
     return np.int64(value)
+
+
+def setting(name: str, value: int, like: Value, span: tuple[int, int]) -> Value:
+    """A number of the layer that is no signal of its own: a static shift, an offset.
+
+    ``value`` itself, or its input where the program is traced for run-time ports; span as above.
+    """
+    port = like.tracer.setting(name, value, Interval(*span)) if isinstance(like, Signal) else None
+    return value if port is None else port
 
 
 def assume(a: Value, lo: int, hi: int, reason: str) -> Value:
@@ -546,12 +556,33 @@ def _assume_evaluate(a: np.ndarray, dtype: np.dtype, lo: int, hi: int, reason: s
 _register("assume", _assume_evaluate, _assume_interval)
 
 
-def trace(name: str, function: Callable[..., Any], inputs: Sequence[tuple[str, Interval]]) -> Any:
+def trace(
+    name: str,
+    function: Callable[..., Any],
+    inputs: Sequence[tuple[str, Interval]],
+    *,
+    ports: bool = False,
+) -> Program:
     """Run ``function`` on symbols named as given and return its Program.
 
-    ``function`` returns one Signal or a tuple of them; each must have been named.
+    ``function`` returns one Signal or a tuple of them; each must have been named. ports: its
+    settings become further inputs, of the interval that their span says.
     """
-    tracer = Tracer(name, inputs)
-    result = function(*tracer.input_signals())
+    program = _trace(name, function, inputs, ())
+    if not ports or not program.settings:
+        return program
+    added = [(n, s.span) for n, s in program.settings.items()]
+    return _trace(name, function, [*inputs, *added], tuple(program.settings))
+
+
+def _trace(
+    name: str,
+    function: Callable[..., Any],
+    inputs: Sequence[tuple[str, Interval]],
+    ports: tuple[str, ...],
+) -> Program:
+    tracer = Tracer(name, inputs, ports)
+    signals = tracer.input_signals()
+    result = function(*signals[: len(signals) - len(ports)])
     outputs = result if isinstance(result, tuple) else (result,)
     return tracer.finish(tuple(tracer.lift(s) for s in outputs))

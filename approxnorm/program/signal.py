@@ -24,16 +24,27 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """A number that differs between the layers of a model, and all that it may be in any layer."""
+
+    value: int
+    span: Interval
+
+
+@dataclass(frozen=True)
 class Program:
     """A straight-line integer program: what backends read.
 
     ``inputs`` are the first nodes' names in order; ``outputs`` are node indices, each named.
+    ``settings`` are the numbers of the layer that the program was traced with, by name; traced for
+    run-time ports they are inputs, and their values here mean nothing.
     """
 
     name: str
     nodes: tuple[Node, ...]
     inputs: tuple[str, ...]
     outputs: tuple[int, ...]
+    settings: Mapping[str, Setting] = field(default_factory=dict)
 
     @property
     def output_names(self) -> tuple[str, ...]:
@@ -80,10 +91,20 @@ class Signal:
 
 
 class Tracer:
-    """Collects the nodes of one program while its function runs."""
+    """Collects the nodes of one program while its function runs.
 
-    def __init__(self, program_name: str, inputs: Sequence[tuple[str, Interval]]) -> None:
+    ports: inputs that take the place of settings of the same name.
+    """
+
+    def __init__(
+        self,
+        program_name: str,
+        inputs: Sequence[tuple[str, Interval]],
+        ports: Sequence[str] = (),
+    ) -> None:
         self._program_name = program_name
+        self._ports = frozenset(ports)
+        self.settings: dict[str, Setting] = {}
         for name, interval in inputs:
             check_width(interval, f"{program_name}.{name}")
         self._inputs = tuple(name for name, _ in inputs)
@@ -107,11 +128,22 @@ class Tracer:
             self._constants[number] = constant.index
         return Signal(self, self._constants[number], Interval(number, number))
 
-    def parameter(self, name: str, value: int) -> Signal:
-        """A constant that keeps its own node and name."""
+    def parameter(self, name: str, value: int, span: Interval | None) -> Signal:
+        """A constant that keeps its own node and name; a setting, if it has a span."""
+        port = None if span is None else self.setting(name, value, span)
+        if port is not None:
+            return port
         signal = self.record("const", [], {"value": value}, Interval(value, value))
         self.name(signal, name)
         return signal
+
+    def setting(self, name: str, value: int, span: Interval) -> Signal | None:
+        """Note a number of the layer; its input, if this program has one for it."""
+        self.settings[name] = Setting(value, span)
+        if name not in self._ports:
+            return None
+        index = self._inputs.index(name)
+        return Signal(self, index, self._nodes[index].interval)
 
     def record(
         self, op: str, args: Sequence[Signal], attrs: Mapping[str, Any], interval: Interval
@@ -140,6 +172,7 @@ class Tracer:
             tuple(self._nodes),
             self._inputs,
             tuple(s.index for s in outputs),
+            dict(self.settings),
         )
 
 

@@ -49,7 +49,7 @@ def _shift_left(node: Node, args: Sequence[Argument]) -> str:
 
 
 def _shift_floor(node: Node, args: Sequence[Argument]) -> str:
-    text, source = args[0]
+    source = args[0][1]
     # Past the width only the sign is left, or nothing.
     amount = min(node.attrs["amount"], source.interval.width - (source.interval.lo < 0))
     if node.attrs["amount"] > amount and source.interval.lo >= 0:
@@ -128,9 +128,7 @@ def _format(interval: Interval, rounding: Rounding, overflow: Overflow) -> tuple
     return width, interval.signed, f"ap_{u}fixed<{width}, {width}, {modes}>"
 
 
-def _rounded(
-    node: Node, args: Sequence[Argument], form: tuple[int, bool, str], result: str
-) -> str:
+def _rounded(node: Node, args: Sequence[Argument], form: tuple[int, bool, str], result: str) -> str:
     (_, source), (amount, shift) = args
     width, _, name = form
     right = min(max(shift.interval.hi, 0), source.interval.width + 1)

@@ -180,15 +180,19 @@ def channel_values(model: RMSNorm) -> dict[str, np.ndarray]:
 
 
 def _tables(kernel: Kernel) -> str:
-    return kernel.fill(
-        "header.hpp.in",
-        about="Look-up tables. They are data: nothing here is computed from anything.",
-        includes="#include <ap_int.h>\n\n",
-        namespace=f"{kernel.top}_kernel {{\nnamespace rom",
-        content="\n".join(table_text(t) for t in kernel.datapath.tables()),
-    ).replace(f"{kernel.top.upper()}_HPP", f"{kernel.top.upper()}_TABLES_HPP").replace(
-        f"}}  // namespace {kernel.top}_kernel {{\nnamespace rom",
-        f"}}  // namespace rom\n}}  // namespace {kernel.top}_kernel",
+    return (
+        kernel.fill(
+            "header.hpp.in",
+            about="Look-up tables. They are data: nothing here is computed from anything.",
+            includes="#include <ap_int.h>\n\n",
+            namespace=f"{kernel.top}_kernel {{\nnamespace rom",
+            content="\n".join(table_text(t) for t in kernel.datapath.tables()),
+        )
+        .replace(f"{kernel.top.upper()}_HPP", f"{kernel.top.upper()}_TABLES_HPP")
+        .replace(
+            f"}}  // namespace {kernel.top}_kernel {{\nnamespace rom",
+            f"}}  // namespace rom\n}}  // namespace {kernel.top}_kernel",
+        )
     )
 
 
@@ -209,7 +213,7 @@ def _trace(kernel: Kernel) -> str:
 
 def _bench_config(kernel: Kernel) -> str:
     signals = "".join(
-        f'    {{"{p.name}", \'{p.level[0]}\', {p.interval.width},'
+        f"    {{\"{p.name}\", '{p.level[0]}', {p.interval.width},"
         f" {'true' if p.interval.signed else 'false'}}},\n"
         for p in kernel.datapath.signals()
     )

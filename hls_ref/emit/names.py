@@ -6,9 +6,12 @@ from approxnorm.program import Interval
 
 # Signals may have any name that a trace can show; these mean something else in C++.
 _KEYWORDS = frozenset(
-    "and bool break case char class const continue default do double else enum float for if int"
-    " long new not operator or private protected public return short signed sizeof static struct"
-    " switch template this true typedef union unsigned void while xor".split()
+    {"and", "auto", "bool", "break", "case", "char", "class", "const", "default", "delete", "do"}
+    | {"double", "else", "enum", "export", "extern", "false", "float", "for", "friend", "goto"}
+    | {"if", "inline", "int", "long", "new", "not", "operator", "or", "private", "protected"}
+    | {"public", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch"}
+    | {"template", "this", "true", "typedef", "union", "unsigned", "using", "virtual", "void"}
+    | {"volatile", "while", "xor"}
 )
 INT_BITS = 31  # a literal of so many bits is an int on every platform
 

@@ -161,13 +161,13 @@ def _call_stage(
 def _totals(context: PassContext, reduction: ReduceStage, prefix: str) -> tuple[str, str]:
     """(type, name) of a reduction's running result; of top the array's element type."""
     port = context.datapath.ports[reduction.outputs[0]]
-    base = reduction.outputs[0] if reduction.kind != "top" else reduction.outputs[0].rsplit("_", 1)[0]
+    base = (
+        reduction.outputs[0] if reduction.kind != "top" else reduction.outputs[0].rsplit("_", 1)[0]
+    )
     return type_of(port.interval), f"{prefix}{identifier(base)}"
 
 
-def _clear(
-    context: PassContext, reductions: tuple[ReduceStage, ...], prefix: str
-) -> Iterator[str]:
+def _clear(context: PassContext, reductions: tuple[ReduceStage, ...], prefix: str) -> Iterator[str]:
     for reduction in reductions:
         kind, name = _totals(context, reduction, prefix)
         if reduction.kind == "top":

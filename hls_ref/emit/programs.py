@@ -36,8 +36,7 @@ def program_text(stage: MapStage) -> str:
 
 def _fields(program: Program) -> str:
     return "".join(
-        f"    {type_of(n.interval)} {identifier(n.name or '')};"
-        f"  // {interval_text(n.interval)}\n"
+        f"    {type_of(n.interval)} {identifier(n.name or '')};  // {interval_text(n.interval)}\n"
         for n in program.named_nodes()
     )
 

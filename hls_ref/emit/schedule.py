@@ -62,9 +62,7 @@ def _availability(datapath: Datapath) -> dict[str, int]:
 
 def _pass(datapath: Datapath, available: dict[str, int], number: int, last: bool) -> Pass:
     reductions = tuple(
-        s
-        for s in datapath.stages
-        if isinstance(s, ReduceStage) and available[s.source] == number
+        s for s in datapath.stages if isinstance(s, ReduceStage) and available[s.source] == number
     )
     wanted = {s.source for s in reductions} | ({datapath.output} if last else set())
     elements: list[MapStage] = []

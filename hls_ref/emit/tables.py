@@ -30,4 +30,6 @@ def table_text(table: Table) -> str:
 def numbers(values: Sequence[int], indent: str = "    ") -> str:
     """Integers as lines of an initialiser."""
     lines = [values[i : i + PER_LINE] for i in range(0, len(values), PER_LINE)]
-    return "".join(f"{indent}{', '.join(literal(v).strip('()') for v in line)},\n" for line in lines)
+    return "".join(
+        f"{indent}{', '.join(literal(v).strip('()') for v in line)},\n" for line in lines
+    )

@@ -13,11 +13,13 @@ from approxnorm.errors import ApproxNormError
 from approxnorm.formats import Rounding
 from approxnorm.methods.function import FunctionMethod
 from approxnorm.methods.normalizers import (
+    MAX_OFFSET,
     NORMALIZERS,
     Context,
     Normalize,
     Row,
     check_constant,
+    exponent_offset,
     range_reduce,
     row_inputs,
     shift_and_limit,
@@ -138,7 +140,7 @@ class LogDomain(Normalize):
         reduced = range_reduce(operand, row_shift, context)
         log2: StageFunction = context.rsqrt.build_log2(self.log_bits)  # type: ignore[attr-defined]
         # operand + eps = m * 4**(half - guard/2), so half of its log2 is log2(m)/2 + the exponent.
-        exponent = reduced.half - context.guard // 2
+        exponent = reduced.half + exponent_offset(-(context.guard // 2), operand)
         doubled = ops.shift_left(exponent, self.log_bits + 1) + log2(reduced.parity, reduced.frac)
         doubled = ops.named("log_total", doubled)
         half = ops.round_shift(doubled, 1, self.half_rounding)
@@ -159,7 +161,8 @@ class LogDomain(Normalize):
         total = log_x - log_root + gamma_log
         if self.constant == "multiplier":
             constant = self._rounded_log(self.gain(context))
-            total = total + ops.parameter("log_constant", constant, x)
+            span = (-MAX_OFFSET << self.log_bits, MAX_OFFSET << self.log_bits)
+            total = total + ops.parameter("log_constant", constant, x, span)
         total = ops.named("log_y", total)
         mantissa, shift = self.antilog(total, context)
         zero = ops.maximum(ops.maximum(ops.equal(magnitude, 0), gamma_zero), row_zero)

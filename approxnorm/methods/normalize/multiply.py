@@ -13,11 +13,13 @@ from approxnorm.formats import Format, Rounding
 from approxnorm.methods.format_field import FormatSpec
 from approxnorm.methods.function import FunctionMethod, gain_target
 from approxnorm.methods.normalizers import (
+    MAX_OFFSET,
     NORMALIZERS,
     Context,
     Normalize,
     Row,
     check_constant,
+    exponent_offset,
     range_reduce,
     root_float,
     rounded_root,
@@ -27,6 +29,7 @@ from approxnorm.methods.normalizers import (
 )
 from approxnorm.program import ops
 from approxnorm.program.datapath import DatapathBuilder, Port
+from approxnorm.program.signal import Signal
 
 
 @NORMALIZERS.register
@@ -132,10 +135,11 @@ class Multiply(Normalize):
         if self.constant == "multiplier":
             assert self.constant_bits is not None
             constant = rounded_root(c_squared, self.constant_bits)
-            product = mantissa * ops.parameter("constant", constant, operand)
+            span = (1 << self.constant_bits, 2 << self.constant_bits)
+            product = mantissa * ops.parameter("constant", constant, operand, span)
             mantissa = ops.round_shift(product, self.constant_bits, Rounding.RND)
         mantissa = ops.select(reduced.is_zero, 0, mantissa)
-        shift = reduced.half + (context.rsqrt.o - p - context.guard // 2)
+        shift = reduced.half + exponent_offset(context.rsqrt.o - p - context.guard // 2, operand)
         return ops.named("mantissa", mantissa), ops.named("shift", shift)
 
     @property
@@ -154,8 +158,12 @@ class Multiply(Normalize):
         return one.numerator
 
     def _weight(self, gamma: Any, context: Context) -> Any:
-        offset = self.weight_offset(context) - context.gamma.zero_point
-        return gamma + offset if offset else gamma
+        zero = context.gamma.zero_point
+        offset = self.weight_offset(context) - zero
+        if self.adds_one:  # 1 in LSBs of gamma, whose scale is the layer's
+            span = (1 - zero, (1 << context.gamma.width) - zero)
+            offset = ops.setting("gamma_offset", offset, gamma, span)
+        return gamma + offset if isinstance(offset, Signal) or offset else gamma
 
     def _fused(self, context: Context, x: Any, gamma: Any, mantissa: Any, shift: Any) -> Any:
         weighted = ops.named("weighted", x * self._weight(gamma, context))
@@ -168,7 +176,8 @@ class Multiply(Normalize):
         cast = shift_and_limit(x * mantissa, shift, middle, zero_point=False)
         product = ops.named("normalized", cast) * self._weight(gamma, context)
         product = ops.named("product", product)
-        amount = _static_shift(middle, context)
+        span = (-MAX_OFFSET, MAX_OFFSET)
+        amount = ops.setting("cast_shift", _static_shift(middle, context), product, span)
         return ops.named("y", shift_and_limit(product, amount, context.y))
 
 

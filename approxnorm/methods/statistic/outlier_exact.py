@@ -61,7 +61,7 @@ class OutlierExact(LowBitStatistic):
 
     def _split_squares(self, magnitude: Any, step: Any = None) -> tuple[Any, Any]:
         """(q**2, 0) below the threshold, (0, magnitude**2) from it on."""
-        step = self.step_exponent if step is None else step
+        step = self.static_step(magnitude) if step is None else step
         # |x| >= 2**step * (2**bits - 1/2), doubled so that it stays an integer.
         edge = (2 << self.bits) - 1
         threshold = ops.round_shift(edge, ops.neg(step), Rounding.TRN)
@@ -74,7 +74,7 @@ class OutlierExact(LowBitStatistic):
         )
 
     def _combine(self, low_sum: Any, outlier_sum: Any, step: Any = None) -> Any:
-        step = self.step_exponent if step is None else step
+        step = self.static_step(low_sum) if step is None else step
         return ops.named("exact_sum", rescaled(low_sum, step) + outlier_sum)
 
     def _top(self, b: DatapathBuilder, magnitude: Port, step: tuple[Port, ...]) -> Port:
@@ -93,9 +93,9 @@ class OutlierExact(LowBitStatistic):
 
         A sum that was narrowed may have lost them: what would fall below 0 is then 0.
         """
-        largest, step = (
-            (rest, self.step_exponent) if self.step == "static" else (rest[:-1], rest[-1])
-        )
+        static = self.step == "static"
+        largest = rest if static else rest[:-1]
+        step = self.static_step(low_sum) if static else rest[-1]
         total = rescaled(low_sum, step)
         for magnitude in largest:
             code = self.low_code(magnitude, step)

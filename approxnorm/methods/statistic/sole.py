@@ -13,6 +13,7 @@ from approxnorm.program import ops
 from approxnorm.program.datapath import DatapathBuilder, Port
 from approxnorm.tables.table import Table
 
+MAX_SHIFT = 32
 SQUARES = Table(
     name="square16",
     entries=tuple(i * i for i in range(16)),
@@ -43,7 +44,7 @@ class Sole(Statistic):
     """
 
     method: Literal["sole"] = "sole"
-    input_shift: int | None = Field(default=None, ge=0, le=32)
+    input_shift: int | None = Field(default=None, ge=0, le=MAX_SHIFT)
 
     summary: ClassVar[str] = "4-bit two-range compression and a 16-entry square table"
     source: ClassVar[str] = "SOLE, ICCAD 2023 (arXiv 2510.17189), AILayerNorm"
@@ -62,7 +63,9 @@ class Sole(Statistic):
         return Declared(total, Fraction(b.dim), self.input_shift + 2)
 
     def _square(self, v: Any) -> Any:
-        magnitude = ops.round_shift(ops.absolute(v), self.input_shift, Rounding.RND, (0, 255))
+        assert self.input_shift is not None
+        shift = ops.setting("input_shift", self.input_shift, v, (0, MAX_SHIFT))
+        magnitude = ops.round_shift(ops.absolute(v), shift, Rounding.RND, (0, 255))
         code, large = compress(ops.named("magnitude", magnitude))
         small_square = ops.lookup(SQUARES, ops.named("compressed", code))
         return ops.named("square", ops.select(large, ops.shift_left(small_square, 4), small_square))
