@@ -9,7 +9,7 @@ from string import Template
 import numpy as np
 
 from approxnorm.errors import ApproxNormError
-from approxnorm.hls_ref.emit.names import identifier, interval_text, literal, type_of
+from approxnorm.hls_ref.emit.names import bare, identifier, interval_text, type_of
 from approxnorm.hls_ref.emit.passes import PassContext, call_text, pass_text
 from approxnorm.hls_ref.emit.programs import program_text
 from approxnorm.hls_ref.emit.schedule import Pass, carried, passes_of
@@ -168,7 +168,7 @@ def _channel_beats(kernel: Kernel, channels: Sequence[Port]) -> Iterator[str]:
         for index in range(beat * kernel.lanes, (beat + 1) * kernel.lanes):
             inside = index < kernel.model.dim
             codes = [int(values[p.name][index]) if inside else 0 for p in channels]
-            lanes.append("{" + ", ".join(literal(c).strip("()") for c in codes) + "}")
+            lanes.append("{" + ", ".join(map(bare, codes)) + "}")
         yield f"    {{{{{', '.join(lanes)}}}}},\n"
 
 

@@ -32,6 +32,11 @@ def literal(value: int) -> str:
     return f"({text})" if value < 0 else text
 
 
+def bare(value: int) -> str:
+    """An integer in a list, where a sign needs no parentheses."""
+    return literal(value).strip("()")
+
+
 def typed(value: int) -> str:
     """An integer as an ap_int or ap_uint of its own width, for templates that ask for one."""
     return f"{type_of(Interval(value, value))}({literal(value)})"

@@ -161,9 +161,9 @@ def _call_stage(
 def _totals(context: PassContext, reduction: ReduceStage, prefix: str) -> tuple[str, str]:
     """(type, name) of a reduction's running result; of top the array's element type."""
     port = context.datapath.ports[reduction.outputs[0]]
-    base = (
-        reduction.outputs[0] if reduction.kind != "top" else reduction.outputs[0].rsplit("_", 1)[0]
-    )
+    base = reduction.outputs[0]
+    if reduction.kind == "top":  # NAME_0, NAME_1, ...: an array
+        base = base.rsplit("_", 1)[0]
     return type_of(port.interval), f"{prefix}{identifier(base)}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from approxnorm.hls_ref.emit.names import identifier, literal
+from approxnorm.hls_ref.emit.names import bare, identifier
 from approxnorm.tables.table import Table
 
 PER_LINE = 12
@@ -30,6 +30,5 @@ def table_text(table: Table) -> str:
 def numbers(values: Sequence[int], indent: str = "    ") -> str:
     """Integers as lines of an initialiser."""
     lines = [values[i : i + PER_LINE] for i in range(0, len(values), PER_LINE)]
-    return "".join(
-        f"{indent}{', '.join(literal(v).strip('()') for v in line)},\n" for line in lines
-    )
+    return "".join(f"{indent}{', '.join(map(bare, line))},
+" for line in lines)
