@@ -16,9 +16,9 @@ from approxnorm.formats import Format, Rounding
 from approxnorm.methods.base import Method, Registry
 from approxnorm.methods.function import FunctionMethod
 from approxnorm.program import ops
+from approxnorm.program.datapath import DatapathBuilder, Port
 from approxnorm.program.interval import MAX_SIGNAL_BITS
 from approxnorm.program.signal import Signal
-from approxnorm.program.datapath import DatapathBuilder, Port
 
 MAX_OFFSET = 64  # of a layer's exponents, either way: beyond, nothing is left of y
 ConstantPlace = Literal["table", "gamma", "multiplier"]

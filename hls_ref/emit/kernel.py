@@ -143,10 +143,7 @@ def _buffers(passes: Sequence[Pass]) -> Iterator[str]:
 
 def _params(kernel: Kernel) -> str:
     channels = [p for p in kernel.datapath.inputs if p.level == "channel"]
-    content = "struct channel_t {\n"
-    for port in channels:
-        content += f"    {type_of(port.interval)} {identifier(port.name)};"
-        content += f"  // {interval_text(port.interval)}\n"
+    content = "struct channel_t {\n" + "".join(map(_field, channels))
     content += "};\nstruct channel_beat_t {\n    channel_t lane[LANES];\n};\n"
     if channels:
         content += "\nstatic const channel_beat_t CHANNELS[BEATS] = {\n"
@@ -158,6 +155,14 @@ def _params(kernel: Kernel) -> str:
         namespace=f"{kernel.top}_kernel",
         content=content,
     ).replace(f"{kernel.top.upper()}_HPP", f"{kernel.top.upper()}_PARAMS_HPP")
+
+
+def _field(port: Port) -> str:
+    """A member of a struct, with its interval."""
+    return (
+        f"    {type_of(port.interval)} {identifier(port.name)};"
+        f"  // {interval_text(port.interval)}\n"
+    )
 
 
 def _channel_beats(kernel: Kernel, channels: Sequence[Port]) -> Iterator[str]:
@@ -198,10 +203,7 @@ def _tables(kernel: Kernel) -> str:
 
 def _datapath(kernel: Kernel) -> str:
     ports = kernel.datapath.ports
-    fields = "".join(
-        f"    {type_of(ports[n].interval)} {identifier(n)};  // {interval_text(ports[n].interval)}\n"
-        for n in carried(kernel.datapath)
-    )
+    fields = "".join(_field(ports[name]) for name in carried(kernel.datapath))
     programs = "\n".join(program_text(s) for s in kernel.datapath.programs())
     return kernel.fill("datapath.hpp.in", row_fields=fields, programs=programs)
 

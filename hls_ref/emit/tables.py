@@ -30,5 +30,4 @@ def table_text(table: Table) -> str:
 def numbers(values: Sequence[int], indent: str = "    ") -> str:
     """Integers as lines of an initialiser."""
     lines = [values[i : i + PER_LINE] for i in range(0, len(values), PER_LINE)]
-    return "".join(f"{indent}{', '.join(map(bare, line))},
-" for line in lines)
+    return "".join(f"{indent}{', '.join(map(bare, line))},\n" for line in lines)
