@@ -35,11 +35,15 @@ def model_of(variant: str = "linear", **fields: Any) -> RMSNorm:
         return RMSNorm(spec, gamma)
 
 
+UNLISTED = ("vectors/provenance.json", "vectors-input/provenance.json")  # versions
+OWN_ROWS = np.arange(36).reshape(3, 12) * 40 - 700
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """One project with everything that can be asked for, which no test changes."""
     out = tmp_path_factory.mktemp("project") / "hls"
-    return write_project(model_of(), out, level=0, lanes=5, tb_data=True)
+    return write_project(model_of(), out, level=0, lanes=5, x_codes=OWN_ROWS, tb_data=True)
 
 
 def copy_of(project: Project, tmp_path: Path) -> Path:
@@ -63,7 +67,8 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_every_file_is_listed_with_its_sha256(project: Project) -> None:
     listing = json.loads((project.folder / "project.json").read_text("ascii"))
     found = everything(project.folder)
-    del found["project.json"], found["vectors/provenance.json"]
+    for path in ("project.json", *UNLISTED):
+        del found[path]
     hashed = {path: hashlib.sha256(data).hexdigest() for path, data in found.items()}
     assert listing["files"] == hashed == project.files
     assert list(hashed)  # and there are some
@@ -104,10 +109,12 @@ def test_no_field_of_a_template_is_left(project: Project) -> None:
 
 
 def test_same_arguments_same_bytes(project: Project, tmp_path: Path) -> None:
-    again = write_project(model_of(), tmp_path / "other", level=0, lanes=5, tb_data=True)
-    before, after = everything(project.folder), everything(again.folder)
+    out = tmp_path / "other"
+    write_project(model_of(), out, level=0, lanes=5, x_codes=OWN_ROWS, tb_data=True)
+    before, after = everything(project.folder), everything(out)
     for data in (before, after):
-        del data["vectors/provenance.json"]  # of versions
+        for path in UNLISTED:
+            del data[path]
     assert before == after
 
 
@@ -118,10 +125,16 @@ def test_vectors_are_golden_vectors_of_the_model(project: Project) -> None:
     assert vectors.manifest.lanes == 5
 
 
-def test_own_rows_are_the_vectors(tmp_path: Path) -> None:
-    codes = np.arange(24).reshape(2, 12) * 50 - 600
-    made = write_project(model_of(), tmp_path / "hls", x_codes=codes)
-    np.testing.assert_array_equal(made.vectors.array("x"), codes)
+def test_own_rows_are_replayed_after_the_generated_ones(tmp_path: Path) -> None:
+    made = write_project(model_of(), tmp_path / "hls", level=0, x_codes=OWN_ROWS, tb_data=True)
+    assert made.own_vectors is not None
+    assert made.own_vectors.folder == made.folder / "vectors-input"
+    np.testing.assert_array_equal(read_vectors(made.own_vectors.folder).array("x"), OWN_ROWS)
+    assert read_vectors(made.folder / "vectors").manifest.level == 0
+    assert "VECTORS  ?= vectors vectors-input\n" in (made.folder / "Makefile").read_text("utf-8")
+    assert "{vectors vectors-input}" in (made.folder / "run_hls.tcl").read_text("utf-8")
+    given = numbers(made.folder / "tb_data" / "tb_input_codes.dat", int)
+    np.testing.assert_array_equal(given, OWN_ROWS)
 
 
 # --- README and scripts --------------------------------------------------------------------------
@@ -245,7 +258,7 @@ def moved(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_make_compares_everything_without_a_warning(moved: Path, target: str) -> None:
     done = make(moved, target, "CXXFLAGS=-O0")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "PASS" in done.stdout
+    assert re.findall(r"^PASS.* vectors=(\S+)$", done.stdout, re.M) == ["vectors", "vectors-input"]
     assert done.stderr == ""
 
 

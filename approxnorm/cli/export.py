@@ -60,8 +60,9 @@ def hls(
 ) -> None:
     """Write a Vitis HLS project: C++ kernel, tables, test bench, golden vectors, scripts.
 
-    `make` in DIR runs its C simulation with g++, run_hls.tcl the stages of Vitis HLS. The model is
-    chosen as by `approxnorm vectors`; with --input its rows are the bench's.
+    `make` in DIR runs its C simulation with g++, run_hls.tcl the stages of Vitis HLS. Open scales
+    are calibrated on --input, whose first rows the bench then replays too; without it they are
+    nominal, with a warning.
     """
     from approxnorm.cli.rows_model import choose_model
     from approxnorm.hls_ref.project import CLOCK_NS, PART, write_project
@@ -100,6 +101,7 @@ def _describe(made: Project, scales: str, notes: list[str]) -> dict[str, Any]:
         "clock_ns": made.clock_ns,
         "level": made.vectors.manifest.level,
         "rows": made.vectors.rows,
+        "input_rows": 0 if made.own_vectors is None else made.own_vectors.rows,
         "ap_types": made.has_ap_types,
         "files": list(made.files),
     }
@@ -112,7 +114,8 @@ def _print(done: dict[str, Any]) -> None:
     print_line(
         f"kernel  {done['lanes']} lanes, {done['passes']} passes over a row of {done['dim']}"
     )
-    print_line(f"vectors {done['rows']} rows")
+    own = f", and {done['input_rows']} of the input" if done["input_rows"] else ""
+    print_line(f"vectors {done['rows']} rows of level {done['level']}{own}")
     print_line(f"wrote   {done['out']}: {len(done['files'])} files")
     if done["ap_types"]:
         print_line(f"next    make -C {done['out']}")

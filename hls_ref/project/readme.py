@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from approxnorm.hls_ref.emit.schedule import Pass
 from approxnorm.hls_ref.project.tables import named
 from approxnorm.model import RMSNorm
 from approxnorm.program import Interval
 from approxnorm.tables.table import Table
-from approxnorm.vectors import VectorSet
 from approxnorm.vectors.signals import ports_of
 
 _AP_TYPES = {
@@ -22,20 +23,21 @@ _TB_DATA_TEXT = (
     " nearest to real / scale + zero point),\n  `tb_input_codes.dat` and `tb_output_codes.dat` the"
     " codes themselves.\n"
 )
-_TB_DATA_ROW = "| `tb_data/` | the vectors' rows as hls4ml writes them |\n"
+_KINDS = (", made so that every wrong bit shows", " of your own data")
+_TB_DATA_ROW = "| `tb_data/` | the rows of the last one as hls4ml writes them |\n"
 
 
 def readme_values(
     model: RMSNorm,
     lanes: int,
     passes: list[Pass],
-    vectors: VectorSet,
+    vectors: Sequence[tuple[str, int]],
     *,
     residual: bool,
     tb_data: bool,
     ap_types: bool,
 ) -> dict[str, object]:
-    """The README's fields, by name."""
+    """The README's fields, by name. vectors: path and rows of each set, the generated one first."""
     context, beats = model.assembly.context, -(-model.dim // lanes)
     return {
         "title": model.spec.description or f"rows of {model.dim}",
@@ -45,7 +47,11 @@ def readme_values(
         "beats": beats,
         "passes": len(passes),
         "beat_cycles": len(passes) * beats,
-        "rows": vectors.rows,
+        "vector_set": vectors[0][0],
+        "vector_rows": "".join(
+            f"| `{path}/` | golden vectors: {rows} rows{_KINDS[i]} |\n"
+            for i, (path, rows) in enumerate(vectors)
+        ),
         "x_format": model.assembly.x_format,
         "gamma_format": context.gamma,
         "y_format": context.y,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -32,7 +32,7 @@ PART = "xczu7ev-ffvc1156-2-e"  # of the ZCU104 and ZCU106 boards
 CLOCK_NS = 5.0
 MIN_CLOCK_NS, MAX_CLOCK_NS = 0.1, 1000.0
 TOP = "approx_rmsnorm"
-VECTORS = "vectors"
+VECTORS, OWN_VECTORS = "vectors", "vectors-input"
 TEMPLATES = ("README.md", "Makefile", "run_hls.tcl")
 _PART = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9./_+-]+")
@@ -45,7 +45,8 @@ _INCLUDED = (("bench", "tb"), ("csim_include", "csim"))  # folders here and in t
 class Project:
     """A project that was written.
 
-    vectors: the golden vectors that its bench replays by default.
+    vectors: the golden vectors that its bench replays. own_vectors: those of the user's own rows,
+    which it replays after them, or None.
     files: SHA-256 of every file by its path, in order; project.json and provenance aside.
     """
 
@@ -56,6 +57,7 @@ class Project:
     part: str
     clock_ns: float
     vectors: VectorSet
+    own_vectors: VectorSet | None
     files: dict[str, str]
 
     @property
@@ -75,7 +77,7 @@ class _Plan:
     residual: bool
     tb_data: bool
     sources: Mapping[str, str]
-    vectors_path: str  # of the vectors, from the project
+    vector_paths: tuple[str, ...]  # of the sets of vectors, from the project
 
     @property
     def passes(self) -> list[Pass]:
@@ -98,11 +100,12 @@ def write_project(
 ) -> Project:
     """Write the HLS project of a model; the same arguments give the same bytes.
 
-    level, seed, x_codes: of the golden vectors, see ``approxnorm.vectors.write_vectors``.
-    vectors: a set of this model that is there already and stays where it is: the project names it
-    relative to itself, and holds none. lanes: elements a beat of the streams. tb_data: also
-    hls4ml's text files. residual: the kernel adds a residual before the norm. part, clock_ns: what
-    run_hls.tcl sets, the clock's period in nanoseconds.
+    level, seed: of the golden vectors, see ``approxnorm.vectors.plan``. x_codes: the user's own
+    input codes (..., dim), replayed as well, and what tb_data then holds. vectors: a set of this
+    model that is there already and stays where it is: the project names it relative to itself, in
+    place of one of its own. lanes: elements a beat of the streams. tb_data: also hls4ml's text
+    files. residual: the kernel adds a residual before the norm. part, clock_ns: what run_hls.tcl
+    sets, the clock's period in nanoseconds.
 
     The folder is written beside ``out`` and renamed. An empty folder or a former project is
     replaced, unless a file in it was edited or is no part of it. Raises ApproxNormError then, for
@@ -121,13 +124,16 @@ def write_project(
         residual=residual,
         tb_data=tb_data,
         sources=emit.emit_kernel(model, lanes=lanes, residual=residual),
-        vectors_path=VECTORS if given is None else _relative(given.folder, out),
+        vector_paths=_vector_paths(given, out, x_codes is not None),
     )
     with staged_folder(out, former.check_former) as folder:
-        used = given or write_vectors(
-            model, folder / VECTORS, level=level, seed=seed, lanes=lanes, x_codes=x_codes
-        )
-        files = _fill(folder, plan, used)
+        sets = [
+            given or write_vectors(model, folder / VECTORS, level=level, seed=seed, lanes=lanes)
+        ]
+        if x_codes is not None:
+            sets.append(write_vectors(model, folder / OWN_VECTORS, lanes=lanes, x_codes=x_codes))
+        files = _fill(folder, plan, sets)
+    manifests = [used.manifest for used in sets]
     return Project(
         folder=out,
         digest=model.digest,
@@ -135,7 +141,8 @@ def write_project(
         passes=len(plan.passes),
         part=part,
         clock_ns=clock_ns,
-        vectors=given or VectorSet(out / VECTORS, used.manifest),
+        vectors=given or VectorSet(out / VECTORS, manifests[0]),
+        own_vectors=None if x_codes is None else VectorSet(out / OWN_VECTORS, manifests[1]),
         files=files,
     )
 
@@ -169,6 +176,11 @@ def _given_vectors(folder: Path, model: RMSNorm) -> VectorSet:
     return VectorSet(folder, manifest)
 
 
+def _vector_paths(given: VectorSet | None, out: Path, has_own: bool) -> tuple[str, ...]:
+    first = VECTORS if given is None else _relative(given.folder, out)
+    return (first, OWN_VECTORS) if has_own else (first,)
+
+
 def _relative(folder: Path, out: Path) -> str:
     """A folder as seen from the project; it becomes a word of a Makefile and of a Tcl script."""
     path = Path(os.path.relpath(folder, out)).as_posix()
@@ -180,15 +192,15 @@ def _relative(folder: Path, out: Path) -> str:
     return path
 
 
-def _fill(folder: Path, plan: _Plan, vectors: VectorSet) -> dict[str, str]:
+def _fill(folder: Path, plan: _Plan, sets: Sequence[VectorSet]) -> dict[str, str]:
     """Write all but the vectors into a folder; returns the SHA-256 of every file by its path."""
-    for path, data in _contents(plan, vectors).items():
+    for path, data in _contents(plan, sets).items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
     if plan.tb_data:
         (folder / TB_DATA).mkdir()
-        write_tb_data(folder / TB_DATA, plan.model, vectors)
+        write_tb_data(folder / TB_DATA, plan.model, sets[-1])
     files = former.listed_files(folder)
     listing = {
         "format": former.FORMAT,
@@ -200,7 +212,7 @@ def _fill(folder: Path, plan: _Plan, vectors: VectorSet) -> dict[str, str]:
         "residual": plan.residual,
         "part": plan.part,
         "clock_ns": plan.clock_ns,
-        "vectors": plan.vectors_path,
+        "vectors": list(plan.vector_paths),
         "spec": plan.model.spec.to_dict(),
         "files": files,
     }
@@ -209,7 +221,7 @@ def _fill(folder: Path, plan: _Plan, vectors: VectorSet) -> dict[str, str]:
     return files
 
 
-def _contents(plan: _Plan, vectors: VectorSet) -> dict[str, bytes]:
+def _contents(plan: _Plan, sets: Sequence[VectorSet]) -> dict[str, bytes]:
     """Every file but the vectors and tb_data, by its path in the project."""
     files = {path: text.encode("utf-8") for path, text in plan.sources.items()}
     files[_DRIVER[0]] = _DRIVER[1]
@@ -218,7 +230,7 @@ def _contents(plan: _Plan, vectors: VectorSet) -> dict[str, bytes]:
     headers = _ap_types()
     files |= headers
     files |= table_files(plan.model.assembly.require_datapath().tables())
-    values = _values(plan, vectors, bool(headers))
+    values = _values(plan, sets, bool(headers))
     return files | {name: filled(name, values) for name in TEMPLATES}
 
 
@@ -240,14 +252,14 @@ def _ap_types() -> dict[str, bytes]:
         return {}
 
 
-def _values(plan: _Plan, vectors: VectorSet, has_headers: bool) -> dict[str, object]:
+def _values(plan: _Plan, sets: Sequence[VectorSet], has_headers: bool) -> dict[str, object]:
     """What the templates' fields stand for."""
     note = "part of this project" if has_headers else "not part of this project, name their folder"
     of_kernel = readme_values(
         plan.model,
         plan.lanes,
         plan.passes,
-        vectors,
+        [(path, used.rows) for path, used in zip(plan.vector_paths, sets, strict=True)],
         residual=plan.residual,
         tb_data=plan.tb_data,
         ap_types=has_headers,
@@ -256,6 +268,6 @@ def _values(plan: _Plan, vectors: VectorSet, has_headers: bool) -> dict[str, obj
         "top": TOP,
         "part": plan.part,
         "clock_ns": f"{plan.clock_ns:g}",
-        "vectors": plan.vectors_path,
+        "vectors": " ".join(plan.vector_paths),
         "ap_types_note": note,
     }
