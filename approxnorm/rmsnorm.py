@@ -81,8 +81,9 @@ def assemble(spec: RMSNormSpec) -> Assembly:
         raise ApproxNormError(
             f"{spec.missing()[0]} is open; give it in the spec, or calibrate the spec on data"
         )
+    assert spec.dim is not None
     try:
-        return _assemble(spec)
+        return _assemble(spec, DatapathBuilder(spec.dim))
     except WidthError as error:
         raise WidthError(error.what, error.bits, _advice(error.what, spec)) from None
 
@@ -95,11 +96,30 @@ def align_datapath(spec: RMSNormSpec) -> tuple[Datapath, Port]:
     return b.finish(x), x
 
 
-def _assemble(spec: RMSNormSpec) -> Assembly:
+def ports_datapath(spec: RMSNormSpec, max_dim: int) -> Datapath:
+    """The datapath of any layer of a model, for rows of up to max_dim elements.
+
+    What differs between layers is not in it but an input: ``Datapath.settings`` of the layer's own
+    datapath has the values. ``spec`` is any layer's resolved one. Raises ApproxNormError if a
+    table would differ between layers, or if a signal would pass 63 bits.
+    """
+    if spec.normalize.constant == "table":
+        raise ApproxNormError(
+            'normalize.constant is "table", which would give each layer tables of its own; allowed'
+            ' with run-time ports: "gamma" or "multiplier"'
+        )
+    try:
+        with warnings.catch_warnings():  # about eps; given for the layer itself
+            warnings.simplefilter("ignore", SpecWarning)
+            return _assemble(spec, DatapathBuilder(max_dim, ports=True)).require_datapath()
+    except WidthError as error:
+        raise WidthError(error.what, error.bits, _advice(error.what, spec)) from None
+
+
+def _assemble(spec: RMSNormSpec, b: DatapathBuilder) -> Assembly:
     rsqrt = spec.rsqrt.resolved()
     normalize = spec.normalize.resolved(rsqrt)
     assert spec.dim is not None
-    b = DatapathBuilder(spec.dim)
     x, row_shift = _align(b, spec)
     statistic = spec.statistic.resolved(spec.dim)
     declared = statistic.declare(b, x)

@@ -11,8 +11,10 @@ from approxnorm.formats import Rounding
 from approxnorm.methods.statistics import RoundOrTruncate, Statistic
 from approxnorm.program import ops
 from approxnorm.program.datapath import DatapathBuilder, Port
+from approxnorm.program.signal import Signal
 
 MAX_EXPONENT = 32
+PORT_OFFSET = 2  # the largest step_offset of a layer whose kernel has run-time ports
 MAX_OFFSET = 8
 MEAN_BITS = 8  # significant bits of the constant 1/k that the dynamic step uses
 
@@ -55,14 +57,18 @@ class LowBitStatistic(Statistic):
         """min(round(magnitude / 2**step), 2**bits - 1); step is a constant or a signal."""
         return ops.round_shift(magnitude, step, self.rounding, (0, (1 << self.bits) - 1))
 
-    def static_step(self, like: Any) -> Any:
-        """The exponent of the one step of all rows."""
+    def step_ports(self, b: DatapathBuilder, magnitude: Port) -> tuple[Port, ...]:
+        """The step's exponent as a row signal, if it is one: dynamic, or a run-time port."""
+        if self.step == "dynamic":
+            return (self.dynamic_step(b, magnitude),)
         assert self.step_exponent is not None
-        return ops.setting("step_exponent", self.step_exponent, like, (0, MAX_EXPONENT))
+        # Of a step with more bits than |x| nothing is left.
+        most = min(magnitude.interval.width, MAX_EXPONENT)
+        return b.setting("step_exponent", self.step_exponent, 0, most)
 
     def low_square(self, magnitude: Any, step: Any = None) -> Any:
         """The square of the low-bit code; the static step if none is given."""
-        step = self.static_step(magnitude) if step is None else step
+        step = self.step_exponent if step is None else step
         code = ops.named("low_code", self.low_code(magnitude, step))
         return ops.named("square", code * code)
 
@@ -83,14 +89,19 @@ class LowBitStatistic(Statistic):
         total = b.sum("magnitude_sum", magnitude)
         scale = MEAN_BITS + (b.dim - 1).bit_length()
         inverse = round(Fraction(1 << scale, b.dim))
-        offset = self.step_offset - scale
+        size = magnitude.interval.width
 
         def step(s: Any) -> Any:
             # dim lies in (2**(scale-9), 2**(scale-8)], so 2**scale / dim in [2**8, 2**9).
             span = (1 << MEAN_BITS, 2 << MEAN_BITS)
             position = ops.leading_one(s * ops.parameter("inverse_count", inverse, s, span))
-            least = ops.setting("step_base", offset, s, (-64, MAX_OFFSET - MEAN_BITS))
-            return ops.named("step", ops.maximum(position + least, 0))
+            offset = ops.setting("step_offset", self.step_offset, s, (-MAX_OFFSET, PORT_OFFSET))
+            least = offset - ops.setting("mean_scale", scale, s, (MEAN_BITS, MEAN_BITS + 20))
+            exponent = ops.maximum(position + least, 0)
+            if isinstance(least, Signal):
+                most = size + PORT_OFFSET
+                exponent = ops.assume(exponent, 0, most, "no mean passes the largest magnitude")
+            return ops.named("step", exponent)
 
         port: Port = b.row("step_stage", step, total)
         return port

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from approxnorm.program import ops
@@ -52,13 +52,17 @@ class ReduceStage:
 
 @dataclass(frozen=True)
 class Datapath:
-    """Stages over a row of ``dim`` elements, from ``inputs`` to the element signal ``output``."""
+    """Stages over a row of ``dim`` elements, from ``inputs`` to the element signal ``output``.
+
+    settings: the layer's numbers by name, which are inputs of a datapath built for run-time ports.
+    """
 
     dim: int
     inputs: tuple[Port, ...]
     stages: tuple[MapStage | ReduceStage, ...]
     ports: dict[str, Port]
     output: str
+    settings: dict[str, int] = field(default_factory=dict)
 
     def programs(self) -> Iterator[MapStage]:
         return (s for s in self.stages if isinstance(s, MapStage))
@@ -82,10 +86,6 @@ class Datapath:
             else:
                 listed += _named_ports(stage)
         return listed
-
-    def settings(self) -> dict[str, int]:
-        """The layer's numbers by name, which are inputs of a datapath built for run-time ports."""
-        return {n: s.value for m in self.programs() for n, s in m.program.settings.items()}
 
     def count_multipliers(self) -> dict[Level, int]:
         """Multiplications of two signals, for each element and for each row.
@@ -140,10 +140,11 @@ class DatapathBuilder:
 
     def __init__(self, dim: int, *, ports: bool = False) -> None:
         self._dim = dim
-        self._settings_are_ports = ports
+        self.settings_are_ports = ports
         self._ports: dict[str, Port] = {}
         self._inputs: list[Port] = []
         self._stages: list[MapStage | ReduceStage] = []
+        self._settings: dict[str, int] = {}
 
     @property
     def dim(self) -> int:
@@ -156,6 +157,14 @@ class DatapathBuilder:
         port = self._add(Port(name, level, Interval(lo, hi)))
         self._inputs.append(port)
         return port
+
+    def setting(self, name: str, value: int, lo: int, hi: int) -> tuple[Port, ...]:
+        """A number of the layer for the stages that follow: its port, or () if it is fixed."""
+        self._settings[name] = value
+        if not self.settings_are_ports:
+            return ()
+        self._inputs.append(self._add(Port(name, "row", Interval(lo, hi))))
+        return (self._inputs[-1],)
 
     def element(self, stage: str, function: Callable[..., Any], *inputs: Port) -> Any:
         """Trace an element program; returns its output Port, or a tuple if it returns several."""
@@ -191,12 +200,17 @@ class DatapathBuilder:
 
     def finish(self, output: Port) -> Datapath:
         return Datapath(
-            self._dim, tuple(self._inputs), tuple(self._stages), dict(self._ports), output.name
+            self._dim,
+            tuple(self._inputs),
+            tuple(self._stages),
+            dict(self._ports),
+            output.name,
+            dict(self._settings),
         )
 
     def _size(self, count: int | None, start: int, stride: int) -> int:
         available = len(range(start, self._dim, stride)) if start >= 0 and stride >= 1 else 0
-        size = available if count is None or self._settings_are_ports else count
+        size = available if count is None or self.settings_are_ports else count
         if not 1 <= size <= available:
             raise AssertionError(f"a reduction of {size} elements does not fit the row")
         return size
@@ -210,6 +224,7 @@ class DatapathBuilder:
 
     def _add_settings(self, program: Program, count: int) -> None:
         """Inputs of a program past ``count`` are settings; two programs may read the same."""
+        self._settings |= {name: s.value for name, s in program.settings.items()}
         for name in program.inputs[count:]:
             if name not in self._ports:
                 port = self._add(Port(name, "row", program.settings[name].span))
@@ -223,7 +238,7 @@ class DatapathBuilder:
         inputs: tuple[Port, ...],
     ) -> Any:
         named = [(p.name, p.interval) for p in inputs]
-        program = ops.trace(stage, function, named, ports=self._settings_are_ports)
+        program = ops.trace(stage, function, named, ports=self.settings_are_ports)
         self._add_settings(program, len(inputs))
         map_stage = MapStage(level, program)
         self._stages.append(map_stage)

@@ -124,6 +124,8 @@ class LogDomain(Normalize):
             abs(context.gamma.hi - context.gamma.zero_point),
         )
         least, most = self._gamma_log(1, context), self._gamma_log(top, context)
+        if b.settings_are_ports:  # a part of the layer's constant may be in it
+            least, most = -MAX_OFFSET << self.log_bits, MAX_OFFSET << self.log_bits
         channels = (
             b.input("gamma_log", "channel", min(least, 0), max(most, 0)),
             b.input("gamma_negative", "channel", 0, 1),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
-from approxnorm.methods.low_bits import LowBitStatistic, rescaled
+from approxnorm.methods.low_bits import MAX_EXPONENT, LowBitStatistic, rescaled
 from approxnorm.methods.statistics import STATISTICS, Declared
-from approxnorm.program import ops
+from approxnorm.program import Interval, ops
 from approxnorm.program.datapath import DatapathBuilder, Port
 
 
@@ -38,8 +38,11 @@ class LowBit(LowBitStatistic):
     def _static(self, b: DatapathBuilder, x: Port) -> Declared:
         assert self.step_exponent is not None
 
-        def square(v: Any) -> Any:
-            return self.low_square(ops.named("magnitude", ops.absolute(v)))
+        most = Interval(0, max(-x.interval.lo, x.interval.hi)).width
+        step = b.setting("step_exponent", self.step_exponent, 0, min(most, MAX_EXPONENT))
 
-        total = b.sum("sum", b.element("square_stage", square, x))
+        def square(v: Any, *step: Any) -> Any:
+            return self.low_square(ops.named("magnitude", ops.absolute(v)), *step)
+
+        total = b.sum("sum", b.element("square_stage", square, x, *step))
         return Declared(self.accumulate(b, total), Fraction(b.dim), self.step_exponent)

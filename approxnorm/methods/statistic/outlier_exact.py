@@ -47,8 +47,7 @@ class OutlierExact(LowBitStatistic):
 
     def declare(self, b: DatapathBuilder, x: Port) -> Declared:
         magnitude = self.magnitude(b, x)
-        dynamic = self.dynamic_step(b, magnitude) if self.step == "dynamic" else None
-        step: tuple[Port, ...] = () if dynamic is None else (dynamic,)
+        step = self.step_ports(b, magnitude)
         parts = self._threshold if self.outliers == "threshold" else self._top
         return Declared(parts(b, magnitude, step), Fraction(b.dim))
 
@@ -61,7 +60,7 @@ class OutlierExact(LowBitStatistic):
 
     def _split_squares(self, magnitude: Any, step: Any = None) -> tuple[Any, Any]:
         """(q**2, 0) below the threshold, (0, magnitude**2) from it on."""
-        step = self.static_step(magnitude) if step is None else step
+        step = self.step_exponent if step is None else step
         # |x| >= 2**step * (2**bits - 1/2), doubled so that it stays an integer.
         edge = (2 << self.bits) - 1
         threshold = ops.round_shift(edge, ops.neg(step), Rounding.TRN)
@@ -74,7 +73,7 @@ class OutlierExact(LowBitStatistic):
         )
 
     def _combine(self, low_sum: Any, outlier_sum: Any, step: Any = None) -> Any:
-        step = self.static_step(low_sum) if step is None else step
+        step = self.step_exponent if step is None else step
         return ops.named("exact_sum", rescaled(low_sum, step) + outlier_sum)
 
     def _top(self, b: DatapathBuilder, magnitude: Port, step: tuple[Port, ...]) -> Port:
@@ -83,19 +82,20 @@ class OutlierExact(LowBitStatistic):
         exact = b.sum("sum", square)
         low_sum = self.accumulate(b, exact)
         narrowed = low_sum is not exact
-        port: Port = b.row(
-            "operand_stage", lambda *s: self._correct(narrowed, *s), low_sum, *largest, *step
-        )
+        def correct(low: Any, *rest: Any) -> Any:
+            return self._correct(narrowed, low, rest[: len(largest)], *rest[len(largest) :])
+
+        port: Port = b.row("operand_stage", correct, low_sum, *largest, *step)
         return port
 
-    def _correct(self, narrowed: bool, low_sum: Any, *rest: Any) -> Any:
+    def _correct(
+        self, narrowed: bool, low_sum: Any, largest: tuple[Any, ...], step: Any = None
+    ) -> Any:
         """Replace the low-bit squares of the largest magnitudes by true ones.
 
         A sum that was narrowed may have lost them: what would fall below 0 is then 0.
         """
-        static = self.step == "static"
-        largest = rest if static else rest[:-1]
-        step = self.static_step(low_sum) if static else rest[-1]
+        step = self.step_exponent if step is None else step
         total = rescaled(low_sum, step)
         for magnitude in largest:
             code = self.low_code(magnitude, step)
