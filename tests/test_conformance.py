@@ -14,7 +14,7 @@ from norm_specs import BASE
 
 from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec
 from approxnorm.cli import main
-from approxnorm.conformance import CheckResult, check, check_classes
+from approxnorm.conformance import CheckResult, check, check_classes, open_backends
 from approxnorm.conformance.backends import BACKENDS
 from approxnorm.vectors import VectorClass, generate
 
@@ -170,7 +170,7 @@ def test_the_first_differing_signal_is_named_if_the_backend_shows_it(model: RMSN
 
 def test_what_a_row_leaves_behind_still_shows(model: RMSNorm) -> None:
     codes = np.arange(3 * DIM).reshape(3, DIM) ** 2
-    result = check_classes(model, ["stale"], [VectorClass("mine", codes)])
+    result = check_classes(model, open_backends(["stale"], model), [VectorClass("mine", codes)])
     first = result.backends["stale"].first
     assert first is not None and (first.signal, first.class_name) == ("y", "mine")
     assert first.got != first.want
@@ -232,7 +232,7 @@ def test_rows_of_ones_own_are_checked_too(model: RMSNorm) -> None:
     with pytest.raises(ApproxNormError, match="own holds the code 5023; its format allows"):
         run(model, "numpy", own=own + 5000)
     with pytest.raises(ApproxNormError, match="there are no rows to check"):
-        check_classes(model, ["numpy"], [VectorClass("input", own[:0])])
+        check_classes(model, open_backends(["numpy"], model), [VectorClass("input", own[:0])])
 
 
 def test_command_prints_rows_codes_and_mismatches(

@@ -534,6 +534,26 @@ def test_conformance_is_shown_if_there(tmp_path: Path) -> None:
     assert len([a for a in read.all("td") if "bad" in a["class"].split()]) == 2
 
 
+def test_conformance_of_each_layer_is_shown_if_there(tmp_path: Path) -> None:
+    data = results(2)
+    assert "Mismatches of each layer" not in page(tmp_path, data).tables
+    equal = {"codes": 5760, "mismatches": 0, "line": None}
+    line = "MISMATCH backend=cpp class=spike row=3 lane=1"
+    data["layers"][0]["conformance"] = {"backends": {"numpy": equal, "cpp": equal}}
+    wrong = {"codes": 576, "mismatches": 2, "line": line}
+    data["layers"][1]["conformance"] = {"backends": {"numpy": equal, "cpp": wrong}}
+    data["conformance"] = {"backends": {"cpp": {"rows": 11, "codes": 6336, "mismatches": 2}}}
+    read = page(tmp_path, data)
+    table = read.tables["Mismatches of each layer"]
+    assert table[0][1:] == ["numpy", "cpp"]
+    assert [row[1:] for row in table[2:]] == [
+        ["5,760", "0", "5,760", "0"],
+        ["5,760", "0", "576", "2"],
+    ]
+    assert len([a for a in read.all("td") if "bad" in a["class"].split()]) == 3
+    assert line in read.text
+
+
 def test_differing_tables_are_told() -> None:
     data = results(2)
     for entry in data["layers"]:

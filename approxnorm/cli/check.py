@@ -86,7 +86,7 @@ def check(
 
 def _print(result: CheckResult, signals: bool) -> None:
     columns = ["backend", "rows", "codes", "mismatches"]
-    columns += ["signal codes", "mismatches"] if signals else []
+    columns += ["signal codes", "signal mismatches"] if signals else []
     table = []
     for name, found in result.backends.items():
         row = [name, found.rows, found.codes, found.mismatches]

@@ -1,5 +1,6 @@
 """Exact equality: backends against the model, and what a user's hardware wrote against vectors."""
 
+from approxnorm.conformance.backends import open_backends
 from approxnorm.conformance.check import BackendResult, CheckResult, check, check_classes
 from approxnorm.conformance.compare import Comparison, SignalResult, compare
 
@@ -11,4 +12,5 @@ __all__ = [
     "check",
     "check_classes",
     "compare",
+    "open_backends",
 ]

@@ -49,11 +49,16 @@ def check_names(names: Iterable[str]) -> list[str]:
     return listed
 
 
-def open_backend(name: str, model: RMSNorm, lanes: int) -> Backend:
-    """A registered backend made ready for a model.
+def open_backends(names: Iterable[str], model: RMSNorm, lanes: int = 8) -> dict[str, Backend]:
+    """Registered backends by their names, made ready for a model.
 
-    Raises ApproxNormError if what it needs is missing: a backend asked for is never skipped.
+    Raises ApproxNormError for a name that is not registered, and if what a backend needs is
+    missing: one that was asked for is never skipped.
     """
+    return {name: _open(name, model, lanes) for name in check_names(names)}
+
+
+def _open(name: str, model: RMSNorm, lanes: int) -> Backend:
     module_name, _, class_name = BACKENDS[name].partition(":")
     try:
         module = importlib.import_module(module_name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,7 @@ import numpy as np
 from approxnorm.conformance.backends import (
     Backend,
     TracingBackend,
-    check_names,
-    open_backend,
+    open_backends,
 )
 from approxnorm.conformance.difference import Difference, Where, first_in_row, wrong_kind
 from approxnorm.conformance.rows import classes_for
@@ -72,13 +71,19 @@ class CheckResult:
     def equal(self) -> bool:
         return all(result.equal for result in self.backends.values())
 
+    def line(self, name: str) -> str | None:
+        """A backend's first difference in one line; None if there is none."""
+        first = self.backends[name].first
+        return None if first is None else first.line(f"backend={name}")
+
     def lines(self) -> list[str]:
         """For each backend that differs, its first difference."""
-        return [
-            result.first.line(f"backend={name}")
-            for name, result in self.backends.items()
-            if result.first is not None
-        ]
+        found = [self.line(name) for name in self.backends]
+        return [line for line in found if line is not None]
+
+    def backends_dict(self) -> dict[str, Any]:
+        """Each backend's counts and first difference, by its name."""
+        return {n: r.to_dict() | {"line": self.line(n)} for n, r in self.backends.items()}
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -86,7 +91,7 @@ class CheckResult:
             "dim": self.dim,
             "lanes": self.lanes,
             "classes": [{"name": c.name, "rows": c.count} for c in self.classes],
-            "backends": {name: result.to_dict() for name, result in self.backends.items()},
+            "backends": self.backends_dict(),
         }
 
 
@@ -111,35 +116,23 @@ def check(
     Raises ApproxNormError for a backend that is not registered, or lacks what it needs; for
     arguments that are not allowed; and for the rsqrt method "exact", which has no datapath.
     """
-    ready = {name: open_backend(name, model, lanes) for name in check_names(backends)}
+    ready = open_backends(backends, model, lanes)
     if own is not None:
         own = model.check_rows(np.asarray(own), "own").astype(np.int64)
     classes = classes_for(model, level=level, seed=seed, lanes=lanes, rows=rows, own=own)
-    return _compare_all(model, ready, classes, lanes, signals, progress)
+    return check_classes(model, ready, classes, lanes=lanes, signals=signals, progress=progress)
 
 
 def check_classes(
     model: RMSNorm,
-    backends: Iterable[str],
+    backends: Mapping[str, Backend],
     classes: Sequence[VectorClass],
     *,
     lanes: int = 8,
     signals: bool = False,
     progress: Progress | None = None,
 ) -> CheckResult:
-    """As ``check``, on rows that are there already. At least one row is needed."""
-    ready = {name: open_backend(name, model, lanes) for name in check_names(backends)}
-    return _compare_all(model, ready, classes, lanes, signals, progress)
-
-
-def _compare_all(
-    model: RMSNorm,
-    backends: dict[str, Backend],
-    classes: Sequence[VectorClass],
-    lanes: int,
-    signals: bool,
-    progress: Progress | None,
-) -> CheckResult:
+    """As ``check``, with backends and rows that are there already; at least one row is needed."""
     codes = np.concatenate([c.codes for c in classes])
     if not len(codes):
         raise ApproxNormError("there are no rows to check backends on; give at least one")

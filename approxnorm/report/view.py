@@ -247,6 +247,37 @@ def conformance_grid(results: Results) -> Grid:
     return Grid("Backends against the NumPy model", "backend", (), headers, tuple(rows))
 
 
+def layer_conformance_grid(layers: Sequence[Layer]) -> Grid:
+    """Every layer's codes and mismatches for each backend, and below each first difference."""
+    compared = [layer for layer in layers if layer.get("conformance")]
+    names = {name: None for layer in compared for name in _at(*_BACKENDS)(layer) or {}}
+    columns = [
+        column
+        for name in names
+        for column in (
+            Column("codes", clean(name), _at(*_BACKENDS, name, "codes"), count),
+            Column(
+                "mismatches",
+                clean(name),
+                _at(*_BACKENDS, name, "mismatches"),
+                count,
+                is_bad=_differs(name),
+            ),
+        )
+    ]
+    lines = [_at(*_BACKENDS, name, "line")(layer) for layer in compared for name in names]
+    note = " ".join(clean(line) for line in lines if line)
+    return _grid("Mismatches of each layer", columns, compared, note)
+
+
+_BACKENDS = ("conformance", "backends")
+
+
+def _differs(backend: str) -> Callable[[Layer], bool]:
+    mismatches = _at(*_BACKENDS, backend, "mismatches")
+    return lambda layer: bool(mismatches(layer))
+
+
 def tiles(results: Results) -> list[tuple[str, str, str]]:
     """The headline numbers: (label, value, remark)."""
     layers = results["layers"]

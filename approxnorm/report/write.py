@@ -83,6 +83,7 @@ def _render(results: dict[str, Any]) -> str:
         tables=view.tables_grid(results),
         signals=view.signals_grid(layers),
         conformance=view.conformance_grid(results),
+        layer_conformance=view.layer_conformance_grid(layers),
         multipliers=view.multiplier_text(results),
         rsqrt=view.rsqrt_facts(results),
         layers=[view.layer_details(layer) for layer in layers],

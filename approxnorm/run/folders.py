@@ -4,19 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from approxnorm.output import listed_by
+from approxnorm.hls_ref.project import former
+from approxnorm.output import foreign, listed_by
 
 MAX_NAME = 80
 RESULTS, REPORT = "report.json", "report.html"
+SPEC, ERRORS = "spec.json", "errors.json"
+VECTORS, OWN_VECTORS, PROJECT = "vectors", "vectors-input", "hls"
+LAYER_CONTENT = {SPEC, ERRORS, VECTORS, OWN_VECTORS, PROJECT}
 
 
 def _names(report: Any) -> set[str]:
     return {REPORT, *(layer["folder"] for layer in report["layers"])}
 
 
-check_former_run = listed_by(RESULTS, _names)
+_check_top = listed_by(RESULTS, _names)
+
+
+def check_former_run(out: Path) -> None:
+    """Raise ApproxNormError unless all that is in ``out`` is of a former run.
+
+    A layer's HLS project is looked into: people work in it.
+    """
+    _check_top(out)
+    for layer in sorted(p for p in out.iterdir() if p.is_dir()):
+        for entry in sorted(layer.iterdir()):
+            if entry.name not in LAYER_CONTENT:
+                raise foreign(entry)
+            if entry.name == PROJECT:
+                former.check_former(entry)
 
 
 def folder_names(names: Sequence[str]) -> list[str]:

@@ -14,15 +14,27 @@ import numpy as np
 
 from approxnorm.calibrate import Calibration, calibrate
 from approxnorm.errors import ApproxNormError
+from approxnorm.hls_ref.project import write_project
 from approxnorm.inputs import Layer, open_activations
 from approxnorm.metrics import LayerErrors, bound
 from approxnorm.model import RMSNorm
 from approxnorm.output import staged_folder
 from approxnorm.report import write_report
-from approxnorm.run.folders import REPORT, RESULTS, check_former_run, folder_names
+from approxnorm.run import conformance
+from approxnorm.run.folders import (
+    ERRORS,
+    OWN_VECTORS,
+    PROJECT,
+    REPORT,
+    RESULTS,
+    SPEC,
+    VECTORS,
+    check_former_run,
+    folder_names,
+)
 from approxnorm.run.stages import hardware_summary, signal_list
 from approxnorm.spec.rmsnorm_spec import RMSNormSpec
-from approxnorm.vectors import write_vectors
+from approxnorm.vectors import VectorSet, write_vectors
 
 # (step, layer index, layers, fraction of the layer done)
 Progress = Callable[[str, int, int, float], None]
@@ -32,11 +44,17 @@ MAX_VECTOR_ROWS = 16  # rows of the user's own activations that become golden ve
 
 @dataclass(frozen=True)
 class Options:
-    """What the artefacts are made of: golden-vector level, seed and lanes."""
+    """What the artefacts are made of: golden-vector level, seed and lanes; and which there are.
+
+    hls: an HLS project of each layer. check: backends compared on each layer's vectors, for which
+    a C++ compiler and Xilinx's headers are needed.
+    """
 
     level: int = 1
     seed: int = 0
     lanes: int = 8
+    hls: bool = False
+    check: bool = False
 
 
 def run_job(
@@ -53,11 +71,14 @@ def run_job(
 
     Writes to ``out``: ``report.html``, ``report.json``, and for each layer a folder with
     ``spec.json`` (every number filled in), ``errors.json`` and ``vectors/`` and
-    ``vectors-input/`` (golden vectors, generated and from the activations themselves). The folder
-    appears whole at the end, or not at all. Activations are read in blocks, twice.
+    ``vectors-input/`` (golden vectors, generated and from the activations themselves), and on
+    request ``hls/``, a project that replays ``vectors/``. The folder appears whole at the end, or
+    not at all. Activations are read in blocks, twice. Backends that differ are no error: the
+    results tell ("conformance").
     gamma: real (dim,), for files without it, or in place of theirs; ones if there is none.
 
-    Raises ApproxNormError for bad input; it names the file and the layer.
+    Raises ApproxNormError for bad input, which names the file and the layer, and for a check
+    without the tools that it needs.
     """
     if spec.rsqrt.method == "exact":
         raise ApproxNormError(
@@ -65,6 +86,8 @@ def run_job(
             " allowed here: any other method"
         )
     options = options or Options()
+    if options.check:
+        conformance.require_tools()
     layers = open_activations(input_path)
     folders = folder_names([layer.name for layer in layers])
     with staged_folder(out, check_former_run) as stage:
@@ -99,16 +122,16 @@ def _run_layer(
     folder.mkdir()
     model, calibration = calibrated_model(spec, layer, lambda d: report("calibrate", d))
     assert layer.gamma is not None
-    errors = LayerErrors(model, np.asarray(layer.gamma, np.float64), model.spec.eps)
-    for block in _counted(layer.blocks(), layer.rows, lambda d: report("measure", d)):
-        errors.add(block)
-    report("vectors", 0.0)
-    write_vectors(
-        model, folder / "vectors", level=options.level, seed=options.seed, lanes=options.lanes
-    )
-    own = model.quantize(first_rows(layer, MAX_VECTOR_ROWS))
-    write_vectors(model, folder / "vectors-input", x_codes=own, lanes=options.lanes)
-    report("vectors", 1.0)
+    with conformance.opening(model, options.lanes, wanted=options.check) as backends:
+        errors = LayerErrors(model, np.asarray(layer.gamma, np.float64), model.spec.eps)
+        for block in _counted(layer.blocks(), layer.rows, lambda d: report("measure", d)):
+            errors.add(block)
+        report("vectors", 0.0)
+        sets = _write_vectors(model, layer, folder, options)
+        if options.hls:  # its bench replays the layer's vectors where they are
+            write_project(model, folder / PROJECT, vectors=sets[0].folder, lanes=options.lanes)
+        report("check", 0.0)
+        compared = conformance.check_layer(model, backends, sets, options.lanes)
     result = {
         "name": layer.name,
         "folder": folder.name,
@@ -121,11 +144,25 @@ def _run_layer(
         "bound": bound(model).to_dict(),
         "signals": signal_list(model),
         "hardware": hardware_summary(model),
+        **compared,
         "spec": model.spec.to_dict(),
     }
-    write_json(folder / "spec.json", model.spec.to_dict())
-    write_json(folder / "errors.json", {k: v for k, v in result.items() if k != "spec"})
+    write_json(folder / SPEC, model.spec.to_dict())
+    write_json(folder / ERRORS, {k: v for k, v in result.items() if k != "spec"})
     return result
+
+
+def _write_vectors(
+    model: RMSNorm, layer: Layer, folder: Path, options: Options
+) -> tuple[VectorSet, VectorSet]:
+    """A layer's generated golden vectors, and those of its first rows."""
+    own = model.quantize(first_rows(layer, MAX_VECTOR_ROWS))
+    return (
+        write_vectors(
+            model, folder / VECTORS, level=options.level, seed=options.seed, lanes=options.lanes
+        ),
+        write_vectors(model, folder / OWN_VECTORS, x_codes=own, lanes=options.lanes),
+    )
 
 
 def with_gamma(layer: Layer, gamma: np.ndarray | None) -> tuple[Layer, list[str]]:
@@ -220,6 +257,7 @@ def _summary(
     spec: RMSNormSpec, spec_name: str, input_path: Path, layers: list[dict[str, Any]]
 ) -> dict[str, Any]:
     first = layers[0]["hardware"]
+    checked = all("conformance" in layer for layer in layers)
     return {
         "title": f"approxnorm: {spec_name} on {input_path.name}",
         "spec_name": spec_name,
@@ -228,6 +266,7 @@ def _summary(
         "rsqrt": first["rsqrt"],
         "multipliers": first["multipliers"],
         "tables": first["tables"],
+        **({"conformance": conformance.of_all(layers)} if checked else {}),
         "layers": layers,
     }
 
