@@ -3,67 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from string import Template
 
+from approxnorm.hls_ref.emit.kernel import Kernel
 from approxnorm.hls_ref.emit.names import identifier, literal, type_of
 from approxnorm.hls_ref.emit.programs import function_name, signals_type
 from approxnorm.hls_ref.emit.schedule import Pass
 from approxnorm.hls_ref.emit.skeleton import skeleton
-from approxnorm.program.datapath import Datapath, MapStage, ReduceStage
-
-
-@dataclass(frozen=True)
-class PassContext:
-    """What all passes of a kernel share. carried: row signals that go from pass to pass."""
-
-    datapath: Datapath
-    carried: tuple[str, ...]
-    runtime: bool = False
-    residual: bool = False
+from approxnorm.program.datapath import MapStage, ReduceStage
 
 
 def pass_name(number: int) -> str:
     return f"pass_{number}"
 
 
-def pass_text(context: PassContext, step: Pass) -> str:
+def pass_text(kernel: Kernel, step: Pass) -> str:
     """The function of one pass, from the skeleton."""
     return Template(skeleton("pass.cpp.in")).substitute(
         number=step.number,
         what=_what(step),
-        length="row_in.row_length" if context.runtime else "DIM",
-        beats="row_in.row_beats" if context.runtime else "BEATS",
-        trip_count="#pragma HLS LOOP_TRIPCOUNT max=BEATS\n" if context.runtime else "",
-        parameters=",\n        ".join(_parameters(context, step)),
-        begin=_block(_begin(step), 1),
-        read=_block(_read(context, step), 2),
-        beat_totals=_block(_clear(context, step.reductions, "beat_"), 2),
-        element=_block(_element(context, step), 4),
-        merge=_block(_merge(context, step.reductions), 2),
+        length="row_in.row_length" if kernel.ports else "DIM",
+        beats="row_in.row_beats" if kernel.ports else "BEATS",
+        trip_count="#pragma HLS LOOP_TRIPCOUNT max=BEATS\n" if kernel.ports else "",
+        parameters=",\n        ".join(_parameters(kernel, step)),
+        begin=_block(_begin(kernel, step), 1),
+        read=_block(_read(kernel, step), 2),
+        beat_totals=_block(_clear(kernel, step.reductions, "beat_"), 2),
+        element=_block(_element(kernel, step), 4),
+        merge=_block(_merge(kernel, step.reductions), 2),
         write=_block(_write(step), 2),
-        totals=_block(_clear(context, step.reductions, ""), 1),
-        finish=_block(_finish(context, step), 1),
+        totals=_block(_clear(kernel, step.reductions, ""), 1),
+        finish=_block(_finish(kernel, step), 1),
     )
 
 
-def call_text(context: PassContext, step: Pass) -> str:
+def call_text(kernel: Kernel, step: Pass) -> str:
     """The call of a pass in the order that the row takes."""
-    names = [parameter.rsplit(" ", 1)[-1].strip("&") for parameter in _parameters(context, step)]
+    names = [parameter.rsplit(" ", 1)[-1].strip("&") for parameter in _parameters(kernel, step)]
     renamed = {
         "kept_in[BEATS]": f"buffer_{step.number - 1}",
         "kept_out[BEATS]": f"buffer_{step.number}",
         "row_in": f"row_{step.number}",
         "row_out": f"row_{step.number + 1}",
-        "channels[BEATS]": f"channels_{step.number}" if context.runtime else "CHANNELS",
+        "channels[BEATS]": f"channels_{step.number}" if kernel.ports else "CHANNELS",
     }
     return f"{pass_name(step.number)}({', '.join(renamed.get(n, n) for n in names)});"
 
 
-def uses_channels(context: PassContext, step: Pass) -> bool:
+def signal_names(kernel: Kernel) -> list[str]:
+    """Every named signal of a layer's own datapath, in order of computation."""
+    return [p.name for p in kernel.first.assembly.require_datapath().signals()]
+
+
+def uses_channels(kernel: Kernel, step: Pass) -> bool:
     """Whether a pass reads gamma, or another number of the channel."""
     return any(
-        context.datapath.ports[name].level == "channel"
+        kernel.datapath.ports[name].level == "channel"
         for stage in step.elements
         for name in stage.program.inputs
     )
@@ -80,19 +75,19 @@ def _what(step: Pass) -> str:
     return f"{doing}, reading {source} beat by beat"
 
 
-def _parameters(context: PassContext, step: Pass) -> Iterator[str]:
+def _parameters(kernel: Kernel, step: Pass) -> Iterator[str]:
     if step.number == 0:
         yield "hls::stream<x_beat_t> &x_in"
-        if context.residual:
+        if kernel.residual:
             yield "hls::stream<x_beat_t> &residual_in"
             yield "hls::stream<x_beat_t> &sum_out"
     else:
         yield "const x_beat_t kept_in[BEATS]"
     if not step.last:
         yield "x_beat_t kept_out[BEATS]"
-    if uses_channels(context, step):
+    if uses_channels(kernel, step):
         yield "const channel_beat_t channels[BEATS]"
-    if step.number > 0 or context.runtime:
+    if step.number > 0 or kernel.ports:
         yield "const row_t &row_in"
     if not step.last:
         yield "row_t &row_out"
@@ -100,15 +95,20 @@ def _parameters(context: PassContext, step: Pass) -> Iterator[str]:
         yield "hls::stream<y_beat_t> &y_out"
 
 
-def _begin(step: Pass) -> Iterator[str]:
-    if step.number == 0:
-        yield "trace_row();"
+def _begin(kernel: Kernel, step: Pass) -> Iterator[str]:
+    if step.number > 0:
+        return
+    yield "trace_row();"
+    told = set(signal_names(kernel))
+    for port in kernel.registers:
+        if port.name in told:
+            yield f"trace_signal({_signal_id(port.name)}, 0, row_in.{identifier(port.name)});"
 
 
-def _read(context: PassContext, step: Pass) -> Iterator[str]:
+def _read(kernel: Kernel, step: Pass) -> Iterator[str]:
     if step.number > 0:
         yield "const x_beat_t codes = kept_in[beat];"
-    elif not context.residual:
+    elif not kernel.residual:
         yield "const x_beat_t codes = x_in.read();"
     else:
         yield "const x_beat_t codes = add_beats(x_in.read(), residual_in.read());"
@@ -119,17 +119,17 @@ def _read(context: PassContext, step: Pass) -> Iterator[str]:
         yield "y_beat_t results = 0;"
 
 
-def _element(context: PassContext, step: Pass) -> Iterator[str]:
+def _element(kernel: Kernel, step: Pass) -> Iterator[str]:
     yield "const x_t x = approx::lane_of<x_t>(codes, lane);"
     if step.number == 0:
         yield f"trace_signal({_signal_id('x')}, index, x);"
     known = {"x": "x"}
     for stage in step.elements:
-        yield from _call_stage(context, stage, known, "row_in", "index")
+        yield from _call_stage(kernel, stage, known, "row_in", "index")
     for reduction in step.reductions:
-        yield from _take(context, reduction, known[reduction.source])
+        yield from _take(kernel, reduction, known[reduction.source])
     if step.last:
-        yield f"approx::set_lane(results, lane, y_t({known[context.datapath.output]}));"
+        yield f"approx::set_lane(results, lane, y_t({known[kernel.datapath.output]}));"
 
 
 def _signal_id(name: str) -> str:
@@ -137,10 +137,10 @@ def _signal_id(name: str) -> str:
 
 
 def _call_stage(
-    context: PassContext, stage: MapStage, known: dict[str, str], row: str, index: str
+    kernel: Kernel, stage: MapStage, known: dict[str, str], row: str, index: str
 ) -> Iterator[str]:
     """The call of a program, its trace, and where its signals are found from here on."""
-    ports = context.datapath.ports
+    ports = kernel.datapath.ports
     arguments = []
     for name in stage.program.inputs:
         if name in known:
@@ -150,39 +150,39 @@ def _call_stage(
         else:
             arguments.append(f"{row}.{identifier(name)}")
     made = f"{stage.program.name}_made"
-    call = f"{function_name(stage)}({', '.join(arguments)})"
-    yield f"const {signals_type(stage)} {made} = {call};"
+    call = f"{function_name(stage.program)}({', '.join(arguments)})"
+    yield f"const {signals_type(stage.program)} {made} = {call};"
     for node in stage.program.named_nodes():
         assert node.name is not None
         known[node.name] = f"{made}.{identifier(node.name)}"
         yield f"trace_signal({_signal_id(node.name)}, {index}, {known[node.name]});"
 
 
-def _totals(context: PassContext, reduction: ReduceStage, prefix: str) -> tuple[str, str]:
+def _totals(kernel: Kernel, reduction: ReduceStage, prefix: str) -> tuple[str, str]:
     """(type, name) of a reduction's running result; of top the array's element type."""
-    port = context.datapath.ports[reduction.outputs[0]]
+    port = kernel.datapath.ports[reduction.outputs[0]]
     base = reduction.outputs[0]
     if reduction.kind == "top":  # NAME_0, NAME_1, ...: an array
         base = base.rsplit("_", 1)[0]
     return type_of(port.interval), f"{prefix}{identifier(base)}"
 
 
-def _clear(context: PassContext, reductions: tuple[ReduceStage, ...], prefix: str) -> Iterator[str]:
+def _clear(kernel: Kernel, reductions: tuple[ReduceStage, ...], prefix: str) -> Iterator[str]:
     for reduction in reductions:
-        kind, name = _totals(context, reduction, prefix)
+        kind, name = _totals(kernel, reduction, prefix)
         if reduction.kind == "top":
             count = len(reduction.outputs)
             yield f"{kind} {name}[{count}] = {{{', '.join(['0'] * count)}}};"
             yield f"#pragma HLS ARRAY_PARTITION variable={name} complete"
         else:
-            low = context.datapath.ports[reduction.source].interval.lo
+            low = kernel.datapath.ports[reduction.source].interval.lo
             start = literal(low) if reduction.kind == "max" else "0"
             yield f"{kind} {name} = {start};"
 
 
-def _take(context: PassContext, reduction: ReduceStage, value: str) -> Iterator[str]:
-    kind, name = _totals(context, reduction, "beat_")
-    condition = _subset(context, reduction)
+def _take(kernel: Kernel, reduction: ReduceStage, value: str) -> Iterator[str]:
+    kind, name = _totals(kernel, reduction, "beat_")
+    condition = _subset(kernel, reduction)
     indent = "    " if condition else ""
     if condition:
         yield f"if ({condition})"
@@ -195,14 +195,14 @@ def _take(context: PassContext, reduction: ReduceStage, value: str) -> Iterator[
         yield f"{indent}approx::insert_largest<{count}, {kind} >({name}, {value});"
 
 
-def _subset(context: PassContext, reduction: ReduceStage) -> str:
+def _subset(kernel: Kernel, reduction: ReduceStage) -> str:
     """Which elements a reduction takes; "" for all."""
     start, stride = reduction.start, reduction.stride
     stop = start + (reduction.count - 1) * stride + 1
     parts = [f"index >= {start}"] if start else []
-    if context.runtime:
+    if kernel.ports:
         parts.append(f"index < row_in.{stop_register(reduction)}")
-    elif stop < context.datapath.dim:
+    elif stop < kernel.datapath.dim:
         parts.append(f"index < {stop}")
     if stride > 1:
         parts.append(f"(index - {start}) % {stride} == 0" if start else f"index % {stride} == 0")
@@ -214,10 +214,10 @@ def stop_register(reduction: ReduceStage) -> str:
     return f"{reduction.outputs[0]}_stop"
 
 
-def _merge(context: PassContext, reductions: tuple[ReduceStage, ...]) -> Iterator[str]:
+def _merge(kernel: Kernel, reductions: tuple[ReduceStage, ...]) -> Iterator[str]:
     for reduction in reductions:
-        kind, total = _totals(context, reduction, "")
-        _, beat = _totals(context, reduction, "beat_")
+        kind, total = _totals(kernel, reduction, "")
+        _, beat = _totals(kernel, reduction, "beat_")
         if reduction.kind == "sum":
             yield f"{total} += {beat};"
         elif reduction.kind == "max":
@@ -235,21 +235,21 @@ def _write(step: Pass) -> Iterator[str]:
         yield "y_out.write(results);"
 
 
-def _finish(context: PassContext, step: Pass) -> Iterator[str]:
+def _finish(kernel: Kernel, step: Pass) -> Iterator[str]:
     """Row programs, and what later passes need of the row."""
     known: dict[str, str] = {}
     for reduction in step.reductions:
-        _, name = _totals(context, reduction, "")
+        _, name = _totals(kernel, reduction, "")
         for i, output in enumerate(reduction.outputs):
             known[output] = f"{name}[{i}]" if reduction.kind == "top" else name
             yield f"trace_signal({_signal_id(output)}, 0, {known[output]});"
     for stage in step.rows:
-        yield from _call_stage(context, stage, known, "row_in", "0")
+        yield from _call_stage(kernel, stage, known, "row_in", "0")
     if step.last:
         return
-    if step.number > 0 or context.runtime:
+    if step.number > 0 or kernel.ports:
         yield "row_out = row_in;"
-    for name in context.carried:
+    for name in kernel.carried:
         if name in known:
             yield f"row_out.{identifier(name)} = {known[name]};"
 

@@ -10,25 +10,31 @@ from approxnorm.program.datapath import MapStage
 from approxnorm.program.signal import Node, Program
 
 
-def signals_type(stage: MapStage) -> str:
+def signals_type(program: Program) -> str:
     """The struct of a program's named signals."""
-    return f"{stage.program.name}_signals"
+    return f"{program.name}_signals"
 
 
-def function_name(stage: MapStage) -> str:
-    return identifier(stage.program.name)
+def function_name(program: Program) -> str:
+    return identifier(program.name)
 
 
 def program_text(stage: MapStage) -> str:
-    """The struct of the signals, and the function that computes them."""
-    program = stage.program
-    kind = "each element" if stage.level == "element" else "once a row"
+    """The struct of a stage's signals, and the function that computes them."""
+    return function_text(
+        stage.program, "each element" if stage.level == "element" else "once a row"
+    )
+
+
+def function_text(program: Program, when: str) -> str:
+    """The same of a program; ``when`` it runs."""
+    kind = signals_type(program)
     return (
-        f"// {program.name}: {kind}.\n"
-        f"struct {signals_type(stage)} {{\n{_fields(program)}}};\n\n"
-        f"static inline {signals_type(stage)} {function_name(stage)}({_parameters(program)}) {{\n"
+        f"// {program.name}: {when}.\n"
+        f"struct {kind} {{\n{_fields(program)}}};\n\n"
+        f"static inline {kind} {function_name(program)}({_parameters(program)}) {{\n"
         "#pragma HLS INLINE\n"
-        f"    {signals_type(stage)} signals;\n"
+        f"    {kind} signals;\n"
         f"{''.join(_statements(program))}"
         "    return signals;\n}\n"
     )

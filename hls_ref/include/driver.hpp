@@ -23,8 +23,10 @@ extern const int SIGNAL_COUNT;
 extern const char *const TOP;
 extern const int LANES;
 extern const bool HAS_RESIDUAL;
+extern const bool EXACT_WIDTHS;  // false with run-time ports: signals are as wide as any layer asks
 
 // Layers that the kernel can compute: one, or with run-time ports as many as were exported.
+int layer_count();
 int find_layer(const char *digest);  // -1: none has this digest
 const char *digest(int layer);
 int dim(int layer);

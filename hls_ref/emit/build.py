@@ -1,0 +1,134 @@
+"""All source files of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from approxnorm.errors import ApproxNormError
+from approxnorm.hls_ref.emit.bench import bench_config
+from approxnorm.hls_ref.emit.headers import (
+    datapath_header,
+    params_header,
+    tables_header,
+    top_header,
+    trace_header,
+)
+from approxnorm.hls_ref.emit.kernel import TOP, Kernel
+from approxnorm.hls_ref.emit.skeleton import skeleton
+from approxnorm.hls_ref.emit.source import top_source
+from approxnorm.model import RMSNorm
+from approxnorm.rmsnorm import ports_datapath
+
+MAX_LANES = 4096
+
+
+def emit_kernel(
+    model: RMSNorm, lanes: int = 8, *, top: str = TOP, residual: bool = False
+) -> dict[str, str]:
+    """Every source file of the kernel by its path in a project: ``kernel/…`` and ``tb/…``.
+
+    lanes: elements a beat; it need not divide dim. top: the name of the function. residual: the
+    kernel adds a second stream to x first, and writes the sums out as well.
+
+    Raises ApproxNormError for the exact yardstick, which has no hardware.
+    """
+    datapath = model.assembly.require_datapath()
+    return kernel_files(Kernel({"": model}, datapath, model.dim, lanes, top, False, residual))
+
+
+def emit_ports_kernel(
+    models: Mapping[str, RMSNorm],
+    lanes: int = 8,
+    *,
+    max_dim: int | None = None,
+    top: str = TOP,
+    residual: bool = False,
+) -> dict[str, str]:
+    """The same of one kernel for several layers: gamma, eps, constant, shifts, step and row length
+    are run-time ports, tables are shared.
+
+    max_dim: the longest row; absent, the longest of the layers. Raises ApproxNormError if a layer
+    has a table of its own (normalize.constant = "table"), differs from the first in what is no
+    port, or has a number that its port cannot hold.
+    """
+    return kernel_files(ports_kernel(models, lanes, max_dim=max_dim, top=top, residual=residual))
+
+
+def ports_kernel(
+    models: Mapping[str, RMSNorm],
+    lanes: int,
+    *,
+    max_dim: int | None = None,
+    top: str = TOP,
+    residual: bool = False,
+) -> Kernel:
+    """The kernel that serves all of these layers; errors as of ``emit_ports_kernel``."""
+    longest = max(m.dim for m in models.values())
+    dim = longest if max_dim is None else max_dim
+    if dim < longest:
+        raise ApproxNormError(f"max_dim is {dim}; allowed: {longest} or more, as a layer has it")
+    kernels = [
+        Kernel({name: model}, ports_datapath(model.spec, dim), dim, lanes, top, True, residual)
+        for name, model in models.items()
+    ]
+    for kernel in kernels:
+        _check_alike(kernels[0], kernel)
+        _check_registers(kernel)
+    first = kernels[0]
+    return Kernel(dict(models), first.datapath, dim, lanes, top, True, residual)
+
+
+def _check_alike(first: Kernel, other: Kernel) -> None:
+    if first.digest == other.digest:
+        return
+    (one, a), (two, b) = (next(iter(k.layers.items())) for k in (first, other))
+    differing = _differences(a.spec.to_dict(), b.spec.to_dict())
+    raise ApproxNormError(
+        f"layers {one} and {two} differ in what is no run-time port:"
+        f" {', '.join(differing) or 'their tables'}; give each its own kernel, or one value"
+    )
+
+
+# What may differ between the layers of a kernel with run-time ports.
+_PORTED = {"dim", "eps", "eps_guard", "x.scale", "gamma.scale", "y.scale", "description"} | {
+    f"statistic.{n}" for n in ("step_exponent", "step_offset", "input_shift", "bias", "count")
+}
+
+
+def _differences(a: Mapping[str, Any], b: Mapping[str, Any], where: str = "") -> list[str]:
+    found = []
+    for key in sorted({*a, *b}):
+        name, one, two = f"{where}{key}", a.get(key), b.get(key)
+        if isinstance(one, dict) and isinstance(two, dict):
+            found += _differences(one, two, f"{name}.")
+        elif one != two and name not in _PORTED:
+            found.append(name)
+    return found
+
+
+def _check_registers(kernel: Kernel) -> None:
+    (name, model), *_ = kernel.layers.items()
+    own = model.assembly.require_datapath().settings
+    for port in kernel.registers:
+        value, interval = own[port.name], port.interval
+        if value not in interval:
+            raise ApproxNormError(
+                f"layer {name}: {port.name} is {value}; the kernel's run-time port holds"
+                f" {interval.lo} to {interval.hi}; give the layer its own kernel"
+            )
+
+
+def kernel_files(kernel: Kernel) -> dict[str, str]:
+    """Every source file by its path."""
+    return {
+        f"kernel/{kernel.top}.hpp": top_header(kernel),
+        f"kernel/{kernel.top}.cpp": top_source(kernel),
+        "kernel/params.hpp": params_header(kernel),
+        "kernel/tables.hpp": tables_header(kernel),
+        "kernel/datapath.hpp": datapath_header(kernel),
+        "kernel/trace.hpp": trace_header(kernel),
+        "kernel/approx/ops.hpp": skeleton("approx/ops.hpp"),
+        "tb/driver.hpp": skeleton("driver.hpp"),
+        "tb/bench_config.hpp": bench_config(kernel),
+    }
