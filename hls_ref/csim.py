@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -96,8 +97,8 @@ class CppBackend:
 
     def __init__(self, model: RMSNorm, lanes: int = 8) -> None:
         self.model = model
-        self._folder = tempfile.TemporaryDirectory(prefix="approxnorm-")
-        self._root = Path(self._folder.name)
+        self._root = Path(tempfile.mkdtemp(prefix="approxnorm-"))
+        weakref.finalize(self, shutil.rmtree, self._root, ignore_errors=True)
         self._sources = emit_kernel(model, lanes)
         write_sources(self._root, self._sources)
         self._programs: dict[bool, Path] = {}
