@@ -18,7 +18,7 @@ PAGE = (Path(__file__).resolve().parent.parent / "docs" / "cli.md").read_text("u
 FENCE = re.compile(r"^```(?P<kind>\S+)(?P<rest>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
 BLOCKS = [(m["kind"], m["rest"].strip(), m["body"]) for m in FENCE.finditer(PAGE)]
 LAYERS = {"attn": "layers_10_input_layernorm", "mlp": "layers_20_post_attention_layernorm"}
-COMMANDS = {"presets", "show", "rsqrt", "apply", "error", "vectors", "run", "schema"}
+COMMANDS = {"presets", "show", "rsqrt", "apply", "error", "vectors", "export", "run", "schema"}
 
 
 def console_examples() -> list[tuple[str, list[str]]]:

@@ -22,6 +22,7 @@ from approxnorm.errors import ApproxNormError
 from approxnorm.hls_ref import csim
 from approxnorm.hls_ref.project import Project, ap_types, write_project
 from approxnorm.hls_ref.project.tables import named, table_files, to_coe, to_mem
+from approxnorm.inputs import default_activations
 from approxnorm.tables.table import Table
 from approxnorm.vectors import read_vectors, write_vectors
 from approxnorm.vectors.text import from_hex
@@ -144,7 +145,7 @@ def test_readme_has_the_numbers_of_this_kernel(project: Project) -> None:
     text = (project.folder / "README.md").read_text("utf-8")
     assert project.digest in text
     assert "B    = ceil(dim / lanes) = ceil(12 / 5) = 3" in text
-    assert f"P    = {project.passes} " in text
+    assert f"P    = {project.passes}, passes" in text
     assert "= 6 + sum of D and R" in text
     assert "holds 2 elements; its other 3 lanes are" in text
     for port in model_of().assembly.require_datapath().signals():
@@ -475,3 +476,25 @@ def test_command_names_a_bad_part(
     assert main(command.split()) == 2
     assert "part is 'a.b'; allowed: a name as Vivado has it" in capsys.readouterr().err
     assert not Path("hls").exists()
+
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "from-spec-to-vitis.md"
+
+
+def without_counts(line: str) -> str:
+    """A line without its numbers of rows and files, which hang on the level."""
+    return re.sub(r"\b\d+ (rows of level \d|files$)", "", line)
+
+
+def test_page_shows_what_the_command_prints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(default_activations(), "acts.npz")
+    _, page = PAGE.read_text("utf-8").split("    $ approxnorm export hls ", 1)
+    example = page.split("\n\n", 1)[0].replace("\\\n", " ")
+    command, *shown = example.splitlines()
+    assert main(["export", "hls", *command.split(), "--level", "0"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    expected = [line.removeprefix("    ") for line in shown]
+    assert [without_counts(p) for p in printed] == [without_counts(e) for e in expected]
