@@ -21,6 +21,7 @@ from approxnorm import RMSNorm, RMSNormSpec, load_spec, preset, preset_names
 from approxnorm.calibrate import calibrate_array
 from approxnorm.cli import main, output, rsqrt
 from approxnorm.cli.output import integer, number
+from approxnorm.conformance import backends as conformance_backends
 from approxnorm.inputs import default_activations
 from approxnorm.metrics import ERROR_KEYS, LayerErrors
 from approxnorm.spec.schema import json_schema
@@ -398,8 +399,11 @@ def test_vectors_where_the_datapath_adds_one(cli: Cli, folder: Path) -> None:
     assert gamma.min() < 0 < gamma.max()
 
 
+ALONE = ("--no-hls", "--no-check")  # no C++ is compiled
+
+
 def test_run_prints_and_writes_the_same(cli: Cli, folder: Path) -> None:
-    arguments = ("run", "int8-linear", "--input", "acts.npz", "--level", 0, "--out", "r")
+    arguments = ("run", "int8-linear", "--input", "acts.npz", "--level", 0, "--out", "r", *ALONE)
     result = cli(*arguments, "--json")
     assert result.json == json.loads(Path("r/report.json").read_text("utf-8"))
     assert [layer["name"] for layer in result.json["layers"]] == ["a", "b"]
@@ -413,7 +417,7 @@ def test_run_prints_and_writes_the_same(cli: Cli, folder: Path) -> None:
 def test_run_on_an_array_with_its_gamma_beside_it(
     cli: Cli, folder: Path, data: dict[str, np.ndarray]
 ) -> None:
-    arguments = ("--input", "X.npy", "--gamma", "G.npy", "--level", 0)
+    arguments = ("--input", "X.npy", "--gamma", "G.npy", "--level", 0, *ALONE)
     (layer,) = cli("run", "int8-linear", *arguments, "--out", "r", "--json").json["layers"]
     calibrated = calibrate_array(preset("int8-linear"), data["x"], data["gamma"])
     model = RMSNorm(calibrated.spec, data["gamma"])
@@ -425,7 +429,7 @@ def test_run_on_an_array_with_its_gamma_beside_it(
 
 
 def test_run_without_gamma_takes_ones_and_says_so(cli: Cli, folder: Path) -> None:
-    arguments = ("run", "int8-linear", "--input", "X.npy", "--level", 0, "--out")
+    arguments = ("run", "int8-linear", "--input", "X.npy", "--level", 0, *ALONE, "--out")
     (layer,) = cli(*arguments, "r", "--json").json["layers"]
     np.save("ones.npy", np.ones(DIM))
     (given,) = cli(*arguments, "s", "--gamma", "ones.npy", "--json").json["layers"]
@@ -439,8 +443,8 @@ def test_run_without_gamma_takes_ones_and_says_so(cli: Cli, folder: Path) -> Non
 
 def test_gamma_given_takes_the_place_of_the_files(cli: Cli, folder: Path) -> None:
     np.save("half.npy", np.load("G.npy") / 2)
-    arguments = ("run", "int8-linear", "--input", "acts.npz", "--level", 0, "--gamma", "half.npy")
-    a, b = cli(*arguments, "--out", "r", "--json").json["layers"]
+    arguments = ("run", "int8-linear", "--input", "acts.npz", "--level", 0, *ALONE)
+    a, b = cli(*arguments, "--gamma", "half.npy", "--out", "r", "--json").json["layers"]
     note = "gamma: the one given takes the place of the file's"
     assert note in a["calibration"] and note in b["calibration"]
 
@@ -461,10 +465,90 @@ def test_run_takes_the_shipped_activations_if_none_are_given(
     assert seen["options"].seed == 5
 
 
+@pytest.mark.parametrize(
+    ("missing", "flags", "hls", "check", "left_out"),
+    [
+        (None, (), True, True, ""),
+        (None, ALONE, False, False, ""),
+        ("no g++", (), False, False, "HLS projects (--hls) and the check of backends (--check)"),
+        ("no g++", ("--hls",), True, False, "the check of backends (--check)"),
+        ("no g++", ("--no-check",), False, False, "HLS projects (--hls)"),
+        ("no g++", ALONE, False, False, ""),
+        ("no g++", ("--check", "--no-hls"), False, True, ""),
+    ],
+)
+def test_run_writes_and_checks_hardware_where_that_is_possible(
+    cli: Cli,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    missing: str | None,
+    flags: tuple[str, ...],
+    hls: bool,
+    check: bool,
+    left_out: str,
+) -> None:
+    seen = {}
+
+    def run_job(spec: RMSNormSpec, **given: Any) -> dict[str, Any]:
+        seen.update(given)
+        return {"layers": [], "spec_name": "s", "input": "i"}
+
+    monkeypatch.setattr("approxnorm.run.run_job", run_job)
+    monkeypatch.setattr("approxnorm.run.conformance.missing_tools", lambda: missing)
+    monkeypatch.setattr("approxnorm.cli.layer_tables.print_layers", lambda layers: None)
+    result = cli("run", "int8-log", "--out", "r", *flags)
+    assert result.status == 0
+    assert (seen["options"].hls, seen["options"].check) == (hls, check)
+    told = [line for line in result.out.splitlines() if line.startswith("Left out")]
+    assert told == ([f"Left out, by default: {left_out}; no g++"] if left_out else [])
+    assert ("HLS project in hls/" in result.out) == hls
+
+
+def test_run_needs_a_compiler_for_a_check_that_was_asked_for(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "/no/such/compiler")
+    result = cli("run", "int8-linear", "--input", "acts.npz", "--check", "--out", "r")
+    assert result.status == 2
+    assert result.err.startswith(
+        "approxnorm: no C++ compiler: /no/such/compiler is not on the path"
+    )
+    assert not Path("r").exists()
+
+
+def test_run_exits_with_1_where_a_backend_differs(
+    cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Wrong:
+        def __init__(self, model: RMSNorm, lanes: int) -> None:
+            self.model = model
+
+        def run(self, codes: np.ndarray) -> np.ndarray:
+            y = self.model(codes).astype(int)
+            y[1, 2] += 1
+            return y
+
+    monkeypatch.setattr(
+        conformance_backends, "_open", lambda name, model, lanes: Wrong(model, lanes)
+    )
+    arguments = ("run", "int8-linear", "--input", "X.npy", "--level", 0, "--check", "--no-hls")
+    result = cli(*arguments, "--out", "r")
+    assert result.status == 1
+    lines = [line for line in result.out.splitlines() if "MISMATCH" in line]
+    assert [line.split(" class=")[0] for line in lines] == [
+        "layer X: MISMATCH backend=numpy",
+        "layer X: MISMATCH backend=cpp",
+    ]
+    assert all("row=1 lane=2 element=2 signal=y" in line for line in lines)
+    found = json.loads(Path("r/report.json").read_text("utf-8"))
+    assert found["conformance"]["backends"]["cpp"]["mismatches"] == 1
+    assert "Mismatches of each layer" in Path("r/report.html").read_text("utf-8")
+
+
 NARROWED = {"method": "full", "accumulator": {"bits": 12, "overflow": "SAT"}}
 
 
-@pytest.mark.parametrize("command", ["error", "run --level 0 --out r"])
+@pytest.mark.parametrize("command", ["error", "run --level 0 --no-hls --no-check --out r"])
 def test_an_accumulator_that_overflows_is_told(cli: Cli, folder: Path, command: str) -> None:
     write_spec("spec.json", statistic=NARROWED)
     name, *options = command.split()
@@ -490,7 +574,7 @@ def test_no_accumulator_no_table(cli: Cli, folder: Path) -> None:
     assert "ccumulator" not in result.out + result.err
 
 
-@pytest.mark.parametrize("command", ["error", "run --level 0 --out r"])
+@pytest.mark.parametrize("command", ["error", "run --level 0 --no-hls --no-check --out r"])
 def test_bounds_say_what_they_are_against(cli: Cli, folder: Path, command: str) -> None:
     name, *options = command.split()
     rest = ("--input", "acts.npz", *options)
@@ -547,7 +631,7 @@ def saved(name: str, array: np.ndarray) -> Callable[[], None]:
 APPLY = "apply spec.json --input X.npy --gamma G.npy --out Y.npy --trace t"
 ERROR = "error spec.json --input acts.npz"
 VECTORS = "vectors spec.json --level 0 --out v"
-RUN = "run spec.json --input acts.npz --level 0 --out r"
+RUN = "run spec.json --input acts.npz --level 0 --no-hls --no-check --out r"
 EVERY = [APPLY, ERROR, VECTORS, RUN, "show spec.json"]
 LINEAR = SPEC["rsqrt"]
 NARROW = {"method": "full", "accumulator": {"bits": 20}}
@@ -678,7 +762,18 @@ def test_a_line_break_in_a_name_does_not_break_the_line(cli: Cli, folder: Path) 
 # --- statuses, streams, warnings
 
 
-COMMANDS = ("presets", "show", "rsqrt", "apply", "error", "vectors", "run", "schema")
+COMMANDS = (
+    "presets",
+    "show",
+    "rsqrt",
+    "apply",
+    "error",
+    "vectors",
+    "run",
+    "schema",
+    "check",
+    "compare",
+)
 USAGE_FAULTS = [
     ("nosuch", ["'nosuch'", *COMMANDS]),
     ("show", ["SPEC", "show --help"]),

@@ -235,6 +235,22 @@ def test_rows_of_ones_own_are_checked_too(model: RMSNorm) -> None:
         check_classes(model, open_backends(["numpy"], model), [VectorClass("input", own[:0])])
 
 
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_cpp_is_equal_in_y_and_in_every_signal(model: RMSNorm, lanes: int) -> None:
+    result = run(model, "cpp", lanes=lanes, signals=True)
+    found = result.backends["cpp"]
+    assert result.equal and found.codes > 1000
+    assert found.signal_codes is not None and found.signal_codes > found.codes
+
+
+def test_cpp_without_a_compiler_is_an_error(
+    model: RMSNorm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CXX", "/no/such/compiler")
+    with pytest.raises(ApproxNormError, match=r"no C\+\+ compiler"):
+        run(model, "numpy", "cpp")
+
+
 def test_command_prints_rows_codes_and_mismatches(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

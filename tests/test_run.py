@@ -167,6 +167,42 @@ def test_a_file_without_gamma_takes_ones_or_the_one_given(tmp_path: Path) -> Non
         run_job(spec, spec_name="t", input_path=tmp_path / "x.npy", out=out, gamma=np.ones(3))
 
 
+def test_hardware_of_each_layer_is_written_and_checked(tmp_path: Path) -> None:
+    x = np.linspace(-1, 1, 3 * DIM, dtype=np.float32).reshape(3, DIM)
+    np.save(tmp_path / "x.npy", x)
+    out = tmp_path / "out"
+    results = run_job(
+        preset("int8-linear"),
+        spec_name="t",
+        input_path=tmp_path / "x.npy",
+        out=out,
+        options=Options(level=0, lanes=4, hls=True, check=True),
+    )
+    (layer,) = results["layers"]
+    rows = sum(read_vectors(out / "x" / kind).rows for kind in ("vectors", "vectors-input"))
+    for found in (results["conformance"], layer["conformance"]):
+        for name in ("numpy", "cpp"):
+            counts = {key: found["backends"][name][key] for key in ("rows", "codes", "mismatches")}
+            assert counts == {"rows": rows, "codes": rows * DIM, "mismatches": 0}
+    project = json.loads((out / "x" / "hls" / "project.json").read_text("utf-8"))
+    assert project["digest"] == layer["digest"]
+    assert (project["lanes"], (out / "x" / "hls" / "vectors").exists()) == (4, False)
+    kernel = out / "x" / "hls" / "kernel" / "approx_rmsnorm.cpp"
+    kernel.write_text("// mine\n", "utf-8")
+    with pytest.raises(ApproxNormError, match=r"approx_rmsnorm\.cpp was edited"):
+        run(preset("int8-linear"), tmp_path / "x.npy", out)
+    assert kernel.read_text("utf-8") == "// mine\n"
+
+
+def test_a_former_result_with_other_files_in_a_layer_is_left_alone(tmp_path: Path) -> None:
+    source, out = activations(tmp_path / "acts.npz"), tmp_path / "out"
+    run(preset("int8-linear"), source, out)
+    (out / "b" / "notes.txt").write_text("precious", "utf-8")
+    with pytest.raises(ApproxNormError, match=r"b/notes\.txt is no part of the former result"):
+        run(preset("int8-linear"), source, out)
+    assert (out / "b" / "notes.txt").read_text("utf-8") == "precious"
+
+
 def test_folder_names_are_safe_and_distinct() -> None:
     names = ["report.json", "../../etc/passwd", "a/b", "a_b", "A_B", "..", "", "x" * 300, "x" * 301]
     folders = folder_names(names)
