@@ -23,6 +23,7 @@ from approxnorm.hls_ref import csim
 from approxnorm.hls_ref.project import Project, ap_types, write_project
 from approxnorm.hls_ref.project.tables import named, table_files, to_coe, to_mem
 from approxnorm.inputs import default_activations
+from approxnorm.residual import add_residual
 from approxnorm.tables.table import Table
 from approxnorm.vectors import read_vectors, write_vectors
 from approxnorm.vectors.text import from_hex
@@ -261,6 +262,29 @@ def test_make_compares_everything_without_a_warning(moved: Path, target: str) ->
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.findall(r"^PASS.* vectors=(\S+)$", done.stdout, re.M) == ["vectors", "vectors-input"]
     assert done.stderr == ""
+
+
+def test_kernel_with_a_residual_is_replayed_with_both_addends(tmp_path: Path) -> None:
+    model = model_of()
+    made = write_project(
+        model, tmp_path / "hls", level=0, seed=3, lanes=5, x_codes=OWN_ROWS, residual=True
+    )
+    x = read_vectors(made.folder / "vectors-input").signal("x")
+    for name in ("vectors", "vectors-input"):
+        folder = made.folder / "residual" / name
+        addends = [
+            from_hex((folder / f"{n}.hex").read_bytes(), x.width, x.signed, n).reshape(-1, 12)
+            for n in "ab"
+        ]
+        codes = read_vectors(made.folder / name).array("x")
+        np.testing.assert_array_equal(add_residual(model, *addends), codes)
+        assert (addends[0] != codes).any()
+    done = make(made.folder, "trace", "CXXFLAGS=-O0")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("PASS") == 2
+    readme = (made.folder / "README.md").read_text("utf-8")
+    assert "`residual_in`" in readme
+    assert "`sum_out`" in readme
 
 
 def test_make_fails_on_a_wrong_kernel(project: Project, tmp_path: Path) -> None:

@@ -24,6 +24,9 @@ _TB_DATA_TEXT = (
     " codes themselves.\n"
 )
 _KINDS = (", made so that every wrong bit shows", " of your own data")
+_RESIDUAL_ROW = (
+    "| `residual/` | for each set of vectors `a.hex` and `b.hex`, whose sum is its x |\n"
+)
 _TB_DATA_ROW = "| `tb_data/` | the rows of the last one as hls4ml writes them |\n"
 
 
@@ -62,6 +65,7 @@ def readme_values(
         "tables": _tables(model.assembly.require_datapath().tables()),
         "ap_types_text": _AP_TYPES[ap_types],
         "csim_text": ", and Xilinx' `ap_types`" if ap_types else "",
+        "residual_row": _RESIDUAL_ROW if residual else "",
         "tb_data_row": _TB_DATA_ROW if tb_data else "",
         "tb_data_text": _TB_DATA_TEXT if tb_data else "",
     }
@@ -72,7 +76,7 @@ def _ports(model: RMSNorm, lanes: int, residual: bool) -> str:
     x, y = intervals["x"], intervals["y"]
     lines = [_stream("x_in", "in", lanes, x, "input codes")]
     if residual:
-        lines.append(_stream("residual_in", "in", lanes, x, "added to x, saturating"))
+        lines.append(_stream("residual_in", "in", lanes, x, "added to x, in its overflow mode"))
         lines.append(_stream("sum_out", "out", lanes, x, "the sums, which are what is normalised"))
     lines.append(_stream("y_out", "out", lanes, y, "output codes"))
     lines.append("| `rows` | scalar in | 32 | rows of this call |")

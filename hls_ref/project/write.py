@@ -17,6 +17,8 @@ from approxnorm.hls_ref import csim, emit
 from approxnorm.hls_ref.emit.schedule import Pass, passes_of
 from approxnorm.hls_ref.project import ap_types, former
 from approxnorm.hls_ref.project.readme import readme_values
+from approxnorm.hls_ref.project.residual import FOLDER as RESIDUAL
+from approxnorm.hls_ref.project.residual import write_residual
 from approxnorm.hls_ref.project.tables import table_files
 from approxnorm.hls_ref.project.tb_data import FOLDER as TB_DATA
 from approxnorm.hls_ref.project.tb_data import write_tb_data
@@ -76,6 +78,7 @@ class _Plan:
     clock_ns: float
     residual: bool
     tb_data: bool
+    seed: int
     sources: Mapping[str, str]
     vector_paths: tuple[str, ...]  # of the sets of vectors, from the project
 
@@ -104,8 +107,8 @@ def write_project(
     input codes (..., dim), replayed as well, and what tb_data then holds. vectors: a set of this
     model that is there already and stays where it is: the project names it relative to itself, in
     place of one of its own. lanes: elements a beat of the streams. tb_data: also hls4ml's text
-    files. residual: the kernel adds a residual before the norm. part, clock_ns: what run_hls.tcl
-    sets, the clock's period in nanoseconds.
+    files. residual: the kernel adds a residual before the norm; the bench then splits x in two.
+    part, clock_ns: what run_hls.tcl sets, the clock's period in nanoseconds.
 
     The folder is written beside ``out`` and renamed. An empty folder or a former project is
     replaced, unless a file in it was edited or is no part of it. Raises ApproxNormError then, for
@@ -113,7 +116,7 @@ def write_project(
     """
     out = Path(out)
     part, clock_ns = _checked_part(part), _checked_clock(clock_ns)
-    _, lanes = check_numbers(seed, lanes)
+    seed, lanes = check_numbers(seed, lanes)
     check_replaceable(out, former.check_former)
     given = None if vectors is None else _given_vectors(Path(vectors), model)
     plan = _Plan(
@@ -123,6 +126,7 @@ def write_project(
         clock_ns=clock_ns,
         residual=residual,
         tb_data=tb_data,
+        seed=seed,
         sources=emit.emit_kernel(model, lanes=lanes, residual=residual),
         vector_paths=_vector_paths(given, out, x_codes is not None),
     )
@@ -198,6 +202,11 @@ def _fill(folder: Path, plan: _Plan, sets: Sequence[VectorSet]) -> dict[str, str
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
+    if plan.residual:
+        for path, used in zip(plan.vector_paths, sets, strict=True):
+            target = folder / RESIDUAL / Path(path).name
+            target.mkdir(parents=True)
+            write_residual(target, plan.model, used, plan.seed)
     if plan.tb_data:
         (folder / TB_DATA).mkdir()
         write_tb_data(folder / TB_DATA, plan.model, sets[-1])
@@ -270,4 +279,6 @@ def _values(plan: _Plan, sets: Sequence[VectorSet], has_headers: bool) -> dict[s
         "clock_ns": f"{plan.clock_ns:g}",
         "vectors": " ".join(plan.vector_paths),
         "ap_types_note": note,
+        "residual": int(plan.residual),
+        "residual_argument": f" {RESIDUAL}/$$(basename $$set)" if plan.residual else "",
     }
