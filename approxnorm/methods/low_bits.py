@@ -14,7 +14,7 @@ from approxnorm.program.datapath import DatapathBuilder, Port
 from approxnorm.program.signal import Signal
 
 MAX_EXPONENT = 32
-PORT_OFFSET = 2  # the largest step_offset of a layer whose kernel has run-time ports
+PORT_OFFSET = 0  # the largest step_offset of a layer whose kernel has run-time ports
 MAX_OFFSET = 8
 MEAN_BITS = 8  # significant bits of the constant 1/k that the dynamic step uses
 

@@ -568,21 +568,21 @@ def trace(
     ``function`` returns one Signal or a tuple of them; each must have been named. ports: its
     settings become further inputs, of the interval that their span says.
     """
-    program = _trace(name, function, inputs, ())
-    if not ports or not program.settings:
-        return program
-    added = [(n, s.span) for n, s in program.settings.items()]
-    return _trace(name, function, [*inputs, *added], tuple(program.settings))
+    if not ports:
+        return _trace(name, function, inputs, ())
+    settings = _trace(name, function, inputs, None).settings
+    added = [(n, s.span) for n, s in settings.items()]
+    return _trace(name, function, [*inputs, *added], tuple(settings))
 
 
 def _trace(
     name: str,
     function: Callable[..., Any],
     inputs: Sequence[tuple[str, Interval]],
-    ports: tuple[str, ...],
+    ports: tuple[str, ...] | None,
 ) -> Program:
     tracer = Tracer(name, inputs, ports)
     signals = tracer.input_signals()
-    result = function(*signals[: len(signals) - len(ports)])
+    result = function(*signals[: len(signals) - len(ports or ())])
     outputs = result if isinstance(result, tuple) else (result,)
     return tracer.finish(tuple(tracer.lift(s) for s in outputs))

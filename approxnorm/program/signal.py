@@ -93,17 +93,18 @@ class Signal:
 class Tracer:
     """Collects the nodes of one program while its function runs.
 
-    ports: inputs that take the place of settings of the same name.
+    ports: inputs that take the place of settings of the same name; None while it is not known yet
+    which there are: any setting is then a value known by its span only.
     """
 
     def __init__(
         self,
         program_name: str,
         inputs: Sequence[tuple[str, Interval]],
-        ports: Sequence[str] = (),
+        ports: Sequence[str] | None = (),
     ) -> None:
         self._program_name = program_name
-        self._ports = frozenset(ports)
+        self._ports = None if ports is None else frozenset(ports)
         self.settings: dict[str, Setting] = {}
         for name, interval in inputs:
             check_width(interval, f"{program_name}.{name}")
@@ -140,6 +141,8 @@ class Tracer:
     def setting(self, name: str, value: int, span: Interval) -> Signal | None:
         """Note a number of the layer; its input, if this program has one for it."""
         self.settings[name] = Setting(value, span)
+        if self._ports is None:
+            return self.record("input", [], {}, span)
         if name not in self._ports:
             return None
         index = self._inputs.index(name)

@@ -114,6 +114,12 @@ std::vector<Job> find_jobs(const Job &given) {
         throw bench::Error(manifest + " is missing; give a folder of golden vectors, or one whose"
                            " subfolders all are such");
     }
+    const std::size_t layers = static_cast<std::size_t>(driver::layer_count());
+    if (jobs.size() < layers) {
+        throw bench::Error(given.vectors + " has vectors of " + std::to_string(jobs.size()) +
+                           " layers; the kernel has " + std::to_string(layers) +
+                           ", and each must be replayed");
+    }
     return jobs;
 }
 

@@ -9,6 +9,7 @@
 //   FAKE_EARLY     a signal is reported before the first row
 //   FAKE_UNWRITTEN the last y is never written
 //   FAKE_RESIDUAL  the kernel adds a residual
+//   FAKE_WIDE      the kernel's signals may be wider than the vectors'
 #ifndef FAKE_DRIVER_HPP
 #define FAKE_DRIVER_HPP
 
@@ -37,6 +38,10 @@ struct Signal {
 extern const bool HAS_RESIDUAL;
 const bool HAS_RESIDUAL = std::getenv("FAKE_RESIDUAL") != nullptr;
 
+extern const bool EXACT_WIDTHS;
+const bool EXACT_WIDTHS = std::getenv("FAKE_WIDE") == nullptr;
+
+inline int layer_count() { return 2; }
 inline const char *digest(int layer) { return DIGESTS[layer]; }
 inline int dim(int) { return DIM; }
 
