@@ -79,13 +79,13 @@ def _ports(model: RMSNorm, lanes: int, residual: bool) -> str:
         lines.append(_stream("residual_in", "in", lanes, x, "added to x, in its overflow mode"))
         lines.append(_stream("sum_out", "out", lanes, x, "the sums, which are what is normalised"))
     lines.append(_stream("y_out", "out", lanes, y, "output codes"))
-    lines.append("| `rows` | scalar in | 32 | rows of this call |")
+    lines.append("| `rows`, control | AXI4-Lite | 32 | rows of this call; start, done |")
     return "\n".join(lines)
 
 
 def _stream(name: str, way: str, lanes: int, lane: Interval, what: str) -> str:
     width = f"{lanes} × {lane.width} = {lanes * lane.width}"
-    return f"| `{name}` | stream {way} | {width} | {what}, `{lane.type_name}` a lane |"
+    return f"| `{name}` | AXI4-Stream, {way} | {width} | {what}, `{lane.type_name}` a lane |"
 
 
 def _padding(dim: int, lanes: int) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -16,6 +14,14 @@ from approxnorm.errors import ApproxNormError
 from approxnorm.hls_ref import csim, emit
 from approxnorm.hls_ref.emit.schedule import Pass, passes_of
 from approxnorm.hls_ref.project import ap_types, former
+from approxnorm.hls_ref.project.arguments import (
+    CLOCK_NS,
+    PART,
+    checked_clock,
+    checked_part,
+    given_vectors,
+    relative_path,
+)
 from approxnorm.hls_ref.project.readme import readme_values
 from approxnorm.hls_ref.project.residual import FOLDER as RESIDUAL
 from approxnorm.hls_ref.project.residual import write_residual
@@ -23,21 +29,14 @@ from approxnorm.hls_ref.project.tables import table_files
 from approxnorm.hls_ref.project.tb_data import FOLDER as TB_DATA
 from approxnorm.hls_ref.project.tb_data import write_tb_data
 from approxnorm.hls_ref.project.templates import filled
-from approxnorm.methods.base import shown
 from approxnorm.model import RMSNorm
 from approxnorm.output import check_replaceable, staged_folder
 from approxnorm.vectors import VectorSet, write_vectors
 from approxnorm.vectors.generate import check_numbers
-from approxnorm.vectors.manifest import read_manifest
 
-PART = "xczu7ev-ffvc1156-2-e"  # of the ZCU104 and ZCU106 boards
-CLOCK_NS = 5.0
-MIN_CLOCK_NS, MAX_CLOCK_NS = 0.1, 1000.0
 TOP = "approx_rmsnorm"
 VECTORS, OWN_VECTORS = "vectors", "vectors-input"
 TEMPLATES = ("README.md", "Makefile", "run_hls.tcl")
-_PART = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9./_+-]+")
 # The bench knows driver.hpp only, so that it is the same for every kernel; this defines it.
 _DRIVER = ("tb/bench_config.cpp", b'#include "bench_config.hpp"\n')
 _INCLUDED = (("bench", "tb"), ("csim_include", "csim"))  # folders here and in the project
@@ -115,10 +114,10 @@ def write_project(
     arguments that are not allowed, and for the rsqrt method "exact", which has no hardware.
     """
     out = Path(out)
-    part, clock_ns = _checked_part(part), _checked_clock(clock_ns)
+    part, clock_ns = checked_part(part), checked_clock(clock_ns)
     seed, lanes = check_numbers(seed, lanes)
     check_replaceable(out, former.check_former)
-    given = None if vectors is None else _given_vectors(Path(vectors), model)
+    given = None if vectors is None else given_vectors(Path(vectors), model)
     plan = _Plan(
         model=model,
         lanes=lanes,
@@ -151,49 +150,9 @@ def write_project(
     )
 
 
-def _checked_part(part: str) -> str:
-    """A part's name, which becomes a word of a Tcl script."""
-    if not isinstance(part, str) or not _PART.fullmatch(part):
-        raise ApproxNormError(
-            f"part is {shown(part)}; allowed: a name as Vivado has it, like {PART}"
-        )
-    return part
-
-
-def _checked_clock(clock_ns: float) -> float:
-    is_number = isinstance(clock_ns, int | float) and not isinstance(clock_ns, bool)
-    if not is_number or not MIN_CLOCK_NS <= clock_ns <= MAX_CLOCK_NS:
-        raise ApproxNormError(
-            f"clock_ns is {shown(clock_ns)}; allowed: a period of {MIN_CLOCK_NS:g} to"
-            f" {MAX_CLOCK_NS:g} nanoseconds"
-        )
-    return float(clock_ns)
-
-
-def _given_vectors(folder: Path, model: RMSNorm) -> VectorSet:
-    manifest = read_manifest(folder)
-    if manifest.digest != model.digest:
-        raise ApproxNormError(
-            f"vectors: {folder} has the digest {manifest.digest}; allowed: {model.digest}, the"
-            " model's own; write the vectors again"
-        )
-    return VectorSet(folder, manifest)
-
-
 def _vector_paths(given: VectorSet | None, out: Path, has_own: bool) -> tuple[str, ...]:
-    first = VECTORS if given is None else _relative(given.folder, out)
+    first = VECTORS if given is None else relative_path(given.folder, out)
     return (first, OWN_VECTORS) if has_own else (first,)
-
-
-def _relative(folder: Path, out: Path) -> str:
-    """A folder as seen from the project; it becomes a word of a Makefile and of a Tcl script."""
-    path = Path(os.path.relpath(folder, out)).as_posix()
-    if not _PLAIN_PATH.fullmatch(path):
-        raise ApproxNormError(
-            f"vectors: {path!r}, as seen from the project, holds other characters than letters,"
-            " digits and ./_+-; move one of the folders"
-        )
-    return path
 
 
 def _fill(folder: Path, plan: _Plan, sets: Sequence[VectorSet]) -> dict[str, str]:

@@ -1,0 +1,61 @@
+"""What may be asked for: part, clock and vectors that are there already."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from approxnorm.errors import ApproxNormError
+from approxnorm.methods.base import shown
+from approxnorm.model import RMSNorm
+from approxnorm.vectors import VectorSet
+from approxnorm.vectors.manifest import read_manifest
+
+PART = "xczu7ev-ffvc1156-2-e"  # of the ZCU104 and ZCU106 boards
+CLOCK_NS = 5.0
+MIN_CLOCK_NS, MAX_CLOCK_NS = 0.1, 1000.0
+_PART = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9./_+-]+")
+
+
+def checked_part(part: str) -> str:
+    """A part's name, which becomes a word of a Tcl script."""
+    if not isinstance(part, str) or not _PART.fullmatch(part):
+        raise ApproxNormError(
+            f"part is {shown(part)}; allowed: a name as Vivado has it, like {PART}"
+        )
+    return part
+
+
+def checked_clock(clock_ns: float) -> float:
+    """A clock's period in nanoseconds, as a float."""
+    is_number = isinstance(clock_ns, int | float) and not isinstance(clock_ns, bool)
+    if not is_number or not MIN_CLOCK_NS <= clock_ns <= MAX_CLOCK_NS:
+        raise ApproxNormError(
+            f"clock_ns is {shown(clock_ns)}; allowed: a period of {MIN_CLOCK_NS:g} to"
+            f" {MAX_CLOCK_NS:g} nanoseconds"
+        )
+    return float(clock_ns)
+
+
+def given_vectors(folder: Path, model: RMSNorm) -> VectorSet:
+    """A set of vectors that a project may name; the bench itself checks every byte of it."""
+    manifest = read_manifest(folder)
+    if manifest.digest != model.digest:
+        raise ApproxNormError(
+            f"vectors: {folder} has the digest {manifest.digest}; allowed: {model.digest}, the"
+            " model's own; write the vectors again"
+        )
+    return VectorSet(folder, manifest)
+
+
+def relative_path(folder: Path, out: Path) -> str:
+    """A folder as seen from the project; it becomes a word of a Makefile and of a Tcl script."""
+    path = Path(os.path.relpath(folder, out)).as_posix()
+    if not _PLAIN_PATH.fullmatch(path):
+        raise ApproxNormError(
+            f"vectors: {path!r}, as seen from the project, holds other characters than letters,"
+            " digits and ./_+-; move one of the folders"
+        )
+    return path
