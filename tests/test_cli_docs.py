@@ -18,7 +18,8 @@ PAGE = (Path(__file__).resolve().parent.parent / "docs" / "cli.md").read_text("u
 FENCE = re.compile(r"^```(?P<kind>\S+)(?P<rest>[^\n]*)\n(?P<body>.*?)^```$", re.M | re.S)
 BLOCKS = [(m["kind"], m["rest"].strip(), m["body"]) for m in FENCE.finditer(PAGE)]
 LAYERS = {"attn": "layers_10_input_layernorm", "mlp": "layers_20_post_attention_layernorm"}
-COMMANDS = {"presets", "show", "rsqrt", "apply", "error", "vectors", "export", "run", "schema"}
+COMMANDS = {"presets", "show", "rsqrt", "apply", "error", "vectors", "check", "compare", "run"}
+COMMANDS |= {"export", "schema"}
 
 
 def console_examples() -> list[tuple[str, list[str]]]:
@@ -68,10 +69,20 @@ def test_every_command_has_both_kinds_of_example() -> None:
     assert shown == COMMANDS - {"schema"}
 
 
+@pytest.fixture
+def compared(request: pytest.FixtureRequest, folder: Path) -> None:
+    """For `compare`: the vectors of the page, and what a simulation wrote for them."""
+    if request.getfixturevalue("command").startswith("compare"):
+        assert main(shlex.split("vectors my.toml --gamma G.npy --level 0 --out golden")) == 0
+        (folder / "rtl").mkdir()
+        (folder / "rtl" / "y.hex").write_bytes(Path("golden/y.hex").read_bytes().upper())
+
+
 @pytest.mark.parametrize(("command", "expected"), console_examples(), ids=name_of)
 def test_example_prints_what_the_page_shows(
-    command: str, expected: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+    command: str, expected: list[str], compared: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    capsys.readouterr()
     assert main(shlex.split(command)) == 0
     printed = iter([line.rstrip() for line in capsys.readouterr().out.splitlines()])
     skipping = False
@@ -87,8 +98,9 @@ def test_example_prints_what_the_page_shows(
 
 @pytest.mark.parametrize(("command", "shape"), SHAPES, ids=name_of)
 def test_json_has_the_shape_that_the_page_gives(
-    command: str, shape: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    command: str, shape: str, compared: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    capsys.readouterr()
     assert main(shlex.split(command)) == 0
     check_shape(json.loads(shape), json.loads(capsys.readouterr().out), "$")
 

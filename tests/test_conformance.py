@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -249,6 +250,17 @@ def test_cpp_without_a_compiler_is_an_error(
     monkeypatch.setenv("CXX", "/no/such/compiler")
     with pytest.raises(ApproxNormError, match=r"no C\+\+ compiler"):
         run(model, "numpy", "cpp")
+
+
+def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (Path(__file__).parent.parent / "docs" / "conformance.md").read_text("utf-8")
+    defined: dict[str, Any] = {}
+    for code in re.findall(r"^```python\n(.*?)^```", page, re.S | re.M):
+        exec(compile(code, "conformance.md", "exec", dont_inherit=True), defined)
+    assert defined["result"].equal
+    model, mine = defined["model"], defined["MyBackend"](defined["model"])
+    assert check_classes(model, {"mine": mine}, generate(model, 0), signals=True).equal
 
 
 def test_command_prints_rows_codes_and_mismatches(
