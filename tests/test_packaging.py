@@ -32,6 +32,7 @@ LAYERS = [
     ["rmsnorm"],
     ["yardstick"],
     ["model"],
+    ["residual"],
     ["inputs", "reference"],
     ["calibrate", "metrics"],
     ["vectors", "report"],

@@ -155,6 +155,13 @@ class Tracer:
         self._nodes.append(Node(op, tuple(s.index for s in args), dict(attrs), interval))
         return Signal(self, len(self._nodes) - 1, interval)
 
+    def replay(self, node: Node, signals: Sequence[Signal]) -> Signal:
+        """Record a node of another program again, of which ``signals`` are the nodes so far."""
+        if node.op == "input":
+            return Signal(self, len(signals), node.interval)
+        args = [signals[a] for a in node.args]
+        return self.record(node.op, args, node.attrs, node.interval)
+
     def has_name(self, signal: Signal) -> bool:
         return self._nodes[signal.index].name is not None
 

@@ -22,7 +22,7 @@ def top_parameters(kernel: Kernel, scope: str = "") -> str:
         if kernel.channels:
             parameters.append(f"hls::stream<{scope}channel_word_t> &channels_in")
         parameters.append("bool load_channels")
-    parameters.append("ap_uint<32> rows")
+    parameters.append("int rows")
     indent = " " * (len(kernel.top) + 6)
     return f",\n{indent}".join(parameters)
 

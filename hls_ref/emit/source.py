@@ -21,7 +21,7 @@ def top_source(kernel: Kernel) -> str:
         passes="\n".join(pass_text(kernel, p) for p in kernel.passes),
         row_parameters=",\n        ".join(parameters),
         buffers="".join(_buffers(kernel)),
-        calls="".join(f"    {call_text(kernel, p)}\n" for p in kernel.passes),
+        calls="".join(f"        {call_text(kernel, p)}\n" for p in kernel.passes),
         top_parameters=top_parameters(kernel),
         interfaces="".join(_interfaces(kernel)),
         load="".join(_load(kernel)) if kernel.ports else "",
@@ -30,14 +30,14 @@ def top_source(kernel: Kernel) -> str:
 
 
 def _row_signature(kernel: Kernel) -> tuple[list[str], list[str]]:
-    """Parameters of the function for one row, and what the top function gives it."""
+    """Parameters of the function for all rows, and what the top function gives it."""
     parameters = ["hls::stream<x_beat_t> &x_in"]
     if kernel.residual:
         parameters += ["hls::stream<x_beat_t> &residual_in", "hls::stream<x_beat_t> &sum_out"]
     if kernel.ports:
         parameters.append("const row_t &row_0")
         parameters += [f"const channel_beat_t {_memory(p)}[BEATS]" for p in _with_channels(kernel)]
-    parameters.append("hls::stream<y_beat_t> &y_out")
+    parameters += ["hls::stream<y_beat_t> &y_out", "int rows"]
     names = [p.rsplit(" ", 1)[1].strip("&").removesuffix("[BEATS]") for p in parameters]
     return parameters, names
 
@@ -52,8 +52,8 @@ def _memory(step: Pass) -> str:
 
 def _buffers(kernel: Kernel) -> Iterator[str]:
     for step in kernel.passes[:-1]:
-        yield f"    x_beat_t buffer_{step.number}[BEATS];\n"
-        yield f"    row_t row_{step.number + 1};\n"
+        yield f"        x_beat_t buffer_{step.number}[BEATS];\n"
+        yield f"        row_t row_{step.number + 1};\n"
 
 
 def _interfaces(kernel: Kernel) -> Iterator[str]:
