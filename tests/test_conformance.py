@@ -17,6 +17,7 @@ from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec
 from approxnorm.cli import main
 from approxnorm.conformance import CheckResult, check, check_classes, open_backends
 from approxnorm.conformance.backends import BACKENDS
+from approxnorm.hls_ref.emit import emit_kernel
 from approxnorm.vectors import VectorClass, generate
 
 DIM = 12
@@ -242,6 +243,25 @@ def test_cpp_is_equal_in_y_and_in_every_signal(model: RMSNorm, lanes: int) -> No
     found = result.backends["cpp"]
     assert result.equal and found.codes > 1000
     assert found.signal_codes is not None and found.signal_codes > found.codes
+
+
+def test_a_wrong_table_of_the_kernel_is_found_and_named(
+    model: RMSNorm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (entry, *_) = model.assembly.require_datapath().tables()[0].entries
+
+    def wrong(model: RMSNorm, lanes: int) -> dict[str, str]:
+        sources = emit_kernel(model, lanes)
+        text = sources["kernel/tables.hpp"]
+        changed = text.replace(f" {entry},", f" {entry - 8},", 1)
+        assert changed != text
+        return sources | {"kernel/tables.hpp": changed}
+
+    monkeypatch.setattr("approxnorm.hls_ref.csim.emit_kernel", wrong)
+    found = run(model, "cpp").backends["cpp"]
+    assert 0 < found.mismatches < found.codes
+    assert found.first is not None and found.first.signal == "mantissa"
+    assert found.first.element is None
 
 
 def test_cpp_without_a_compiler_is_an_error(
