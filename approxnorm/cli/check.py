@@ -84,13 +84,19 @@ def check(
     return 0 if result.equal else DIFFERENT
 
 
+def exactly(value: int | None) -> str:
+    """All digits of a count: one in ten millions matters here."""
+    return "-" if value is None else str(value)
+
+
 def _print(result: CheckResult, signals: bool) -> None:
     columns = ["backend", "rows", "codes", "mismatches"]
     columns += ["signal codes", "signal mismatches"] if signals else []
     table = []
     for name, found in result.backends.items():
-        row = [name, found.rows, found.codes, found.mismatches]
-        table.append(row + ([found.signal_codes, found.signal_mismatches] if signals else []))
+        counts: list[int | None] = [found.rows, found.codes, found.mismatches]
+        counts += [found.signal_codes, found.signal_mismatches] if signals else []
+        table.append([name, *map(exactly, counts)])
     print_table("Backends against the model", columns, table)
     for line in result.lines():
         print_line(line)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from approxnorm.cli.check import DIFFERENT
+from approxnorm.cli.check import DIFFERENT, exactly
 from approxnorm.cli.options import JsonOption
 from approxnorm.cli.output import print_json, print_line, print_table
 
@@ -48,7 +48,7 @@ def _print(result: Comparison) -> None:
     print_table(
         "Files against the vectors",
         ("signal", "file", "words", "mismatches"),
-        [(r.signal, r.file, r.words, r.mismatches) for r in result.signals],
+        [(r.signal, r.file, exactly(r.words), exactly(r.mismatches)) for r in result.signals],
         left=2,
     )
     line = result.line()

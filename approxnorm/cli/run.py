@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from approxnorm.cli.check import DIFFERENT
+from approxnorm.cli.check import DIFFERENT, exactly
 from approxnorm.cli.options import (
     GammaOption,
     JsonOption,
@@ -108,8 +108,9 @@ def _print(results: dict[str, Any], out: Path, hls: bool) -> None:
     print_layers(results["layers"])
     if "conformance" in results:
         backends = results["conformance"]["backends"]
-        rows = [(n, c["rows"], c["codes"], c["mismatches"]) for n, c in backends.items()]
-        print_table("Backends against the model", ("backend", "rows", "codes", "mismatches"), rows)
+        counts = ("rows", "codes", "mismatches")
+        rows = [(n, *(exactly(c[key]) for key in counts)) for n, c in backends.items()]
+        print_table("Backends against the model", ("backend", *counts), rows)
     for line in differences(results):
         print_line(line)
     print_line(f"Report              {out / 'report.html'}")
