@@ -459,7 +459,12 @@ def test_small_changes_change_one_thing_each(planned: Any) -> None:
     wide = widened(datapath)
     names = [c.name for c in small_changes(datapath)]
     assert len(set(names)) == len(names)
+    added = [c for c in small_changes(datapath) if len(c.datapath.stages) > len(wide.stages)]
     for change in small_changes(datapath):
+        if change in added:  # a program of one operation after a sum
+            assert change.bits is not None or change.name.endswith("ignored")
+            assert len(change.datapath.stages) == len(wide.stages) + 1
+            continue
         pairs = list(zip(wide.stages, change.datapath.stages, strict=True))
         assert sum(a != b for a, b in pairs) == 1
         for a, b in pairs:
@@ -581,7 +586,7 @@ def small() -> RMSNorm:
     return make(dim=11, eps=1e-3, x="ap_fixed<9,5>", y=COARSE_Y, rsqrt=rsqrt)
 
 
-PINNED = "4cbb3ceec1e53b8195cf4db5867fe57cb0bd34363f71bbb4bbd630ff5a6479a3"
+PINNED = "1c88349dfc3c3ebde6cfcbc411b8691cc2267a95b6be6d849d34c0a45b8119c5"
 
 
 def contents(folder: Path) -> dict[str, bytes]:

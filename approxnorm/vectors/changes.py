@@ -38,11 +38,15 @@ _NEGATIVE_TWINS = (
 
 @dataclass(frozen=True)
 class Change:
-    """A changed datapath; ``stage`` is where it was changed."""
+    """A changed datapath; ``stage`` is where it was changed.
+
+    bits: what the sum of stage ``stage`` was narrowed to, if it was.
+    """
 
     name: str
     stage: int
     datapath: Datapath
+    bits: int | None = None
 
     def y(self, probe: Probe, codes: np.ndarray) -> np.ndarray:
         """What the changed datapath makes of codes (rows, dim)."""
@@ -54,12 +58,17 @@ def widened(datapath: Datapath) -> Datapath:
     stages: list[MapStage | ReduceStage] = []
     for stage in datapath.stages:
         if isinstance(stage, MapStage):
-            nodes = tuple(replace(n, interval=n.interval.hull(_WIDE)) for n in stage.program.nodes)
-            stages.append(MapStage(stage.level, replace(stage.program, nodes=nodes)))
+            stages.append(MapStage(stage.level, widened_nodes(stage.program)))
         else:
             stages.append(stage)
     ports = {n: replace(p, interval=p.interval.hull(_WIDE)) for n, p in datapath.ports.items()}
     return replace(datapath, stages=tuple(stages), ports=ports)
+
+
+def widened_nodes(program: Program) -> Program:
+    """The same program computed in int64."""
+    nodes = tuple(replace(n, interval=n.interval.hull(_WIDE)) for n in program.nodes)
+    return replace(program, nodes=nodes)
 
 
 def with_table(datapath: Datapath, table: Table, changed: Table) -> Datapath:
@@ -182,8 +191,20 @@ def _other_overflows(overflow: Overflow, lo: int, hi: int, free: Interval) -> li
 
 
 def _reduction_changes(datapath: Datapath, index: int, stage: ReduceStage) -> Iterator[Change]:
-    if stage.count < 2:
-        return
+    if stage.count >= 2:
+        yield from _edge_changes(datapath, index, stage)
+    name = stage.outputs[-1]
+    port = datapath.ports[name]
+    if stage.kind == "sum" and port.interval.lo == 0 and port.interval.width > 1:
+        bits = port.interval.width - 1
+        narrowed = _after_reduction(datapath, index, name, _narrowing(name, port.interval, bits))
+        yield Change(f"{name}: accumulator of {bits} bits", index, narrowed, bits)
+    if stage.kind == "top":
+        ignored = _after_reduction(datapath, index, name, _zero(name, port.interval))
+        yield Change(f"{name}: ignored", index, ignored)
+
+
+def _edge_changes(datapath: Datapath, index: int, stage: ReduceStage) -> Iterator[Change]:
     edges = {
         "first element skipped": replace(
             stage, start=stage.start + stage.stride, count=stage.count - 1
@@ -194,3 +215,34 @@ def _reduction_changes(datapath: Datapath, index: int, stage: ReduceStage) -> It
         stages = (*datapath.stages[:index], changed, *datapath.stages[index + 1 :])
         whole = widened(replace(datapath, stages=stages))
         yield Change(f"{stage.outputs[0]}: {what}", index, whole)
+
+
+def _after_reduction(datapath: Datapath, index: int, name: str, nodes: list[Node]) -> Datapath:
+    """The datapath with a program after a reduction that remakes its output ``name``."""
+    stage = datapath.stages[index]
+    assert isinstance(stage, ReduceStage)
+    exact = nodes[0].name or ""
+    outputs = tuple(exact if o == name else o for o in stage.outputs)
+    remade = Program("narrow", tuple(nodes), (exact,), (len(nodes) - 1,))
+    stages = list(datapath.stages)
+    stages[index : index + 1] = [replace(stage, outputs=outputs), MapStage("row", remade)]
+    ports = {**datapath.ports, exact: replace(datapath.ports[name], name=exact)}
+    return widened(replace(datapath, stages=tuple(stages), ports=ports))
+
+
+def _narrowing(name: str, interval: Interval, bits: int) -> list[Node]:
+    """Nodes that wrap a signal to ``bits`` bits."""
+    wrap = {"rounding": Rounding.TRN, "lo": 0, "hi": (1 << bits) - 1, "overflow": Overflow.WRAP}
+    return [
+        Node("input", (), {}, interval, f"{name}_exact"),
+        Node("const", (), {"value": 0}, Interval(0, 0)),
+        Node("round_shift", (0, 1), wrap, interval, name),
+    ]
+
+
+def _zero(name: str, interval: Interval) -> list[Node]:
+    """Nodes that put 0 in a signal's place."""
+    return [
+        Node("input", (), {}, interval, f"{name}_exact"),
+        Node("sub", (0, 0), {}, interval, name),
+    ]

@@ -2,55 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from approxnorm.vectors.changes import Change
+from approxnorm.vectors.entries import EntryProofs
+from approxnorm.vectors.equivalence import Prover
 from approxnorm.vectors.goals import EntryGoals, Goals
-from approxnorm.vectors.logarithms import Logarithms
-from approxnorm.vectors.operands import Operands
 
 LISTED = 64  # entries listed by number and reason, of each table and kind
 
+Reasons: TypeAlias = Callable[[int, np.ndarray], dict[int, str]]
 
-def report(goals: Goals, operands: Operands | None, tried: int, notes: list[str]) -> dict[str, Any]:
-    """Plain data: tables, row signals, changes, notes. ``tried`` rows were searched in all."""
+
+def report(
+    goals: Goals,
+    prover: Prover | None,
+    entries: list[EntryProofs],
+    tried: int,
+    notes: list[str],
+) -> dict[str, Any]:
+    """Plain data: tables, row signals, changes, notes. ``tried`` rows were searched in all.
+
+    prover, entries: None and [] for rows that were not searched for.
+    """
+    proofs = [e.reasons for e in entries] or [_no_reasons] * len(goals.tables)
+    tables = zip(goals.tables, proofs, strict=True)
     content: dict[str, Any] = {
-        "tables": [_table(goals, t, operands, tried) for t in goals.tables],
+        "tables": [_table(goals, t, reasons, tried) for t, reasons in tables],
         "row_signals": [_values(goals, i) for i in range(len(goals.values))],
     }
-    if goals.changes.size:
-        content["changes"] = _changes(goals, operands, tried)
+    if goals.changes.size and prover is not None:
+        content["changes"] = _changes(goals, prover, tried)
     content["rows_searched"] = tried
     content["notes"] = notes
     return content
 
 
-def _changes(goals: Goals, operands: Operands | None, tried: int) -> dict[str, Any]:
+def _no_reasons(kind: int, entries: np.ndarray) -> dict[int, str]:
+    return {}
+
+
+def _changes(goals: Goals, prover: Prover, tried: int) -> dict[str, Any]:
     start = goals.start(goals.changes)
     seen = goals.reached[start:] > 0
     unseen = [c for c, s in zip(goals.changes.changes, seen, strict=True) if not s]
+    reasons = [prover.reason(c) for c in unseen]
     return {
         "tried": goals.changes.size,
         "seen": int(seen.sum()),
+        "equivalent": sum(r is not None for r in reasons),
         "unseen": [
-            {"change": c.name, "reason": _why_not_shown(goals, c, operands, tried)} for c in unseen
+            {"change": c.name, **_told(r, f"no row of {tried} tried shows it in y")}
+            for c, r in zip(unseen, reasons, strict=True)
         ],
     }
 
 
-def _why_not_shown(goals: Goals, change: Change, operands: Operands | None, tried: int) -> str:
-    if operands is not None and operands.whole and change.stage == goals.probe.row_stage:
-        shifted = goals.probe.model.assembly.row.row_shift is not None
-        if not shifted and not operands.differs(change).any():
-            return "it changes no output of the row program, whatever the operand"
-    return f"no row of {tried} tried shows it in y"
+def _told(reason: str | None, otherwise: str) -> dict[str, Any]:
+    """A reason, and whether it is a proof that no row at all does it."""
+    return {"reason": reason or otherwise, "equivalent": reason is not None}
 
 
-def _table(
-    goals: Goals, table: EntryGoals, operands: Operands | None, tried: int
-) -> dict[str, Any]:
+def _table(goals: Goals, table: EntryGoals, reasons: Reasons, tried: int) -> dict[str, Any]:
     start = goals.start(table)
     reached = goals.reached[start : start + table.size].reshape(-1, 3) > 0
     content: dict[str, Any] = {
@@ -59,54 +74,25 @@ def _table(
         "reached": int(reached[:, 0].sum()),
     }
     unreached = np.flatnonzero(~reached[:, 0])
-    content["unreached"] = [
-        {"entry": int(e), "reason": _why_unread(table, int(e), operands, tried)}
-        for e in unreached[:LISTED]
-    ]
+    content |= _missing("unreached", 0, unreached, reasons, f"no row of {tried} tried reads it")
     if table.read_only:
         return content
     for kind, name in ((1, "seen_plus_one"), (2, "seen_minus_one")):
         content[name] = int(reached[:, kind].sum())
         unseen = np.flatnonzero(reached[:, 0] & ~reached[:, kind])
-        content[f"un{name}"] = [
-            {"entry": int(e), "reason": _why_unseen(table, int(e), kind, operands, tried)}
-            for e in unseen[:LISTED]
-        ]
+        otherwise = f"no row of {tried} tried shows it in y"
+        content |= _missing(f"un{name}", kind, unseen, reasons, otherwise)
     return content
 
 
-def _of_row_program(table: EntryGoals, operands: Operands | None) -> bool:
-    """Whether a complete grid of operands says all there is to know of a table."""
-    return (
-        operands is not None
-        and operands.complete
-        and table.site.stage == table.probe.row_stage
-        and table.together
-    )
-
-
-def _why_unread(table: EntryGoals, entry: int, operands: Operands | None, tried: int) -> str:
-    if _of_row_program(table, operands):
-        assert operands is not None
-        if not (operands.trace[table.site.address] == entry).any():
-            return "no operand addresses it"
-    return f"no row of {tried} tried reads it"
-
-
-def _why_unseen(
-    table: EntryGoals, entry: int, kind: int, operands: Operands | None, tried: int
-) -> str:
-    if _of_row_program(table, operands):
-        assert operands is not None
-        here = operands.trace[table.site.address] == entry
-        if not operands.differs(table.changes[kind - 1])[here].any():
-            return "it changes no output of the row program, whatever the operand"
-    if table.together and operands is not None:
-        logarithms = Logarithms(table.probe, table.site)
-        change = table.changes[kind - 1]
-        if logarithms.applies() and entry in logarithms.hidden(change):
-            return "it changes y for no sum of logarithms"
-    return f"no row of {tried} tried shows it in y"
+def _missing(
+    name: str, kind: int, entries: np.ndarray, reasons: Reasons, otherwise: str
+) -> dict[str, Any]:
+    """How many of the entries are proven, and the first of them, those not proven before others."""
+    proven = reasons(kind, entries)
+    order = sorted(entries.tolist(), key=lambda e: (e in proven, e))
+    listed = [{"entry": e, **_told(proven.get(e), otherwise)} for e in order[:LISTED]]
+    return {f"{name}_equivalent": len(proven), name: listed}
 
 
 def _values(goals: Goals, index: int) -> dict[str, Any]:

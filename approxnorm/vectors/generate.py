@@ -14,9 +14,9 @@ from approxnorm.model import RMSNorm
 from approxnorm.program.interval import bits_signed
 from approxnorm.vectors import corners, coverage
 from approxnorm.vectors.distributions import DISTRIBUTIONS
+from approxnorm.vectors.equivalence import Prover
 from approxnorm.vectors.goals import Goals
 from approxnorm.vectors.manifest import MAX_LANES, MAX_SEED
-from approxnorm.vectors.operands import Operands
 from approxnorm.vectors.probe import Probe
 from approxnorm.vectors.random import Words
 from approxnorm.vectors.search import Effort, Search
@@ -70,22 +70,22 @@ def plan(model: RMSNorm, level: int = 1, seed: int = 0, *, lanes: int = 8) -> Pl
     level, seed, lanes = _check(model, level, seed, lanes)
     probe = Probe(model)
     classes, notes = _corner_classes(probe, seed, lanes)
+    prover = Prover(probe)
     goals = Goals(probe, EFFORTS[0].repeats)
-    search = Search(probe, goals, Words(seed, 100), EFFORTS[0])
+    search = Search(probe, goals, Words(seed, 100), EFFORTS[0], prover)
     for upto in range(1, level + 1):
         words = Words(seed, 100 + upto)
         classes += _random_classes(probe, upto, seed)
         if upto == 2:
             classes += _exhaustive_spikes(probe)
         goals = Goals(probe, EFFORTS[upto].repeats)
-        search = Search(probe, goals, words, EFFORTS[upto])
+        search = Search(probe, goals, words, EFFORTS[upto], prover)
         _count(goals, classes)
         classes += _searched_classes(search, upto)
     if level == 0:
         _count(goals, classes)
-    operands = Operands(probe, Words(seed, 99))
     rows = sum(len(c.codes) for c in classes)
-    content = coverage.report(goals, operands, rows + search.tried, notes)
+    content = coverage.report(goals, search.prover, search.entries, rows + search.tried, notes)
     content["unused_top_bits"] = _unused_top_bits(probe, classes)
     return Plan(classes, content)
 
@@ -97,7 +97,7 @@ def given(model: RMSNorm, codes: np.ndarray) -> Plan:
     goals = Goals(probe, read_only=True)
     classes = [VectorClass("input", codes)]
     _count(goals, classes)
-    content = coverage.report(goals, None, len(codes), [])
+    content = coverage.report(goals, None, [], len(codes), [])
     content["unused_top_bits"] = _unused_top_bits(probe, classes)
     return Plan(classes, content)
 
@@ -183,9 +183,16 @@ def _searched_classes(search: Search, level: int) -> list[VectorClass]:
         "rounded_up": search.rounded_up_rows,
         "shown_by_random_rows": search.random_rows,
         "shown_by_ties": search.tie_rows,
-        "shown_by_aimed_rows": search.aimed_rows,
     }
     classes = [VectorClass(prefix + name, step()) for name, step in steps.items()]
+    search.settle()
+    steps = {
+        "shown_by_exact_rows": search.exact_rows,
+        "shown_by_few_levels": search.few_level_rows,
+        "shown_by_permuted_rows": search.permuted_rows,
+        "shown_by_aimed_rows": search.aimed_rows,
+    }
+    classes += [VectorClass(prefix + name, step()) for name, step in steps.items()]
     return [c for c in classes if len(c.codes)]
 
 

@@ -150,6 +150,16 @@ class Goals:
         """The number of a part's first goal."""
         return self.starts[self._parts.index(part)]
 
+    def unseen(self, part: EntryGoals | ChangeGoals) -> np.ndarray:
+        """Goals of a part, counted from 0, that no row has reached and that are wanted."""
+        here = slice(self.start(part), self.start(part) + part.size)
+        return np.flatnonzero((self.reached[here] == 0) & (self.wanted[here] > 0))
+
+    def drop(self, part: EntryGoals | ChangeGoals, goals: np.ndarray) -> None:
+        """Goals of a part that no row can reach: they are not wanted any more."""
+        self.wanted[self.start(part) + goals] = 0
+        self._close()
+
     def open_goals(self, part: EntryGoals | ChangeGoals) -> np.ndarray:
         """Goals of a part, counted from 0, that are not reached often enough."""
         return np.flatnonzero(part.open)

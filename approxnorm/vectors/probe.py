@@ -79,6 +79,13 @@ class Probe:
     def _front(self) -> NumpyBackend:
         return NumpyBackend(self.model.assembly.front)
 
+    def row_signals(self, codes: np.ndarray, datapath: Datapath | None = None) -> Arrays:
+        """Every signal but those of the last program, int64; of a changed datapath if given."""
+        whole = datapath or self.datapath
+        front = replace(whole, stages=whole.stages[:-1])
+        trace = NumpyBackend(front).run_traced(self.inputs(codes))
+        return {n: v.astype(np.int64) for n, v in trace.items()}
+
     def weights(self) -> np.ndarray:
         """What each channel is multiplied by, in LSBs of gamma: (dim,)."""
         context = self.model.assembly.context

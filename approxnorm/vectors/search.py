@@ -1,5 +1,8 @@
 """The search for rows that reach every goal: random rows first, then rows aimed at what is left.
 
+What no row can reach is found by proof and not looked for. What single sums show gets rows of
+exactly those sums.
+
 A goal of the row program (a table entry read there, a constant, a rounding) depends on one number,
 the statistic's operand. So operands are found at which it shows, then rows that have them, by
 scaling random proportions; permuted copies of a found row give y more chances to show it.
@@ -12,8 +15,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from approxnorm.vectors import straddle
+from approxnorm.vectors import climb, straddle
 from approxnorm.vectors.changes import Change
+from approxnorm.vectors.entries import EntryProofs
+from approxnorm.vectors.equivalence import Prover
+from approxnorm.vectors.exact import ExactRows
 from approxnorm.vectors.goals import ChangeGoals, EntryGoals, Goals
 from approxnorm.vectors.operands import Operands
 from approxnorm.vectors.probe import Probe
@@ -21,6 +27,8 @@ from approxnorm.vectors.random import Words
 from approxnorm.vectors.shapes import (
     SIZE_BITS,
     dense,
+    few_levels,
+    flat,
     heavy,
     mixed,
     random_sizes,
@@ -30,6 +38,8 @@ from approxnorm.vectors.ties import tie_candidates
 Choice: TypeAlias = tuple[Change | None, np.ndarray]  # what should show, and where it may
 
 BATCH_ELEMENTS = 1 << 18
+MAX_ENTRIES = 1024  # unseen entries of a table that rows are built for
+ENTRY_ROWS = 6  # rows tried for each
 COPIES = 3  # permuted copies of each aimed row
 
 
@@ -46,8 +56,12 @@ class Effort:
 class Search:
     """Finds rows for a model's goals; ``rows`` of codes (n, dim) join the vectors."""
 
-    def __init__(self, probe: Probe, goals: Goals, words: Words, effort: Effort) -> None:
+    def __init__(
+        self, probe: Probe, goals: Goals, words: Words, effort: Effort, prover: Prover
+    ) -> None:
         self.probe, self.goals, self.words, self.effort = probe, goals, words, effort
+        self.prover = prover
+        self.entries = [EntryProofs(prover, t) for t in goals.tables]
         self.tried = 0
         self.batch = int(max(16, min(1024, BATCH_ELEMENTS // probe.space.dim)))
 
@@ -97,6 +111,78 @@ class Search:
             self._keep(self.probe.space.codes(v)) for v in tie_candidates(self.probe, self.words)
         ]
         return np.concatenate([self._nothing(), *found])
+
+    def few_level_rows(self) -> np.ndarray:
+        """Rows of one to four magnitudes, for what depends on how many elements are how large."""
+        if not len(self.goals.unseen(self.goals.changes)):
+            return self._nothing()
+        space, found = (
+            self.probe.space,
+            [self._keep(self.probe.space.codes(flat(self.probe.space)))],
+        )
+        for _ in range(self.effort.random_rounds):
+            if not len(self.goals.unseen(self.goals.changes)):
+                break
+            found.append(self._keep(space.codes(few_levels(space, self.words, self.batch))))
+        return np.concatenate(found)
+
+    def permuted_rows(self) -> np.ndarray:
+        """Rows whose factor an unseen change moves, in many orders.
+
+        The order changes no sum, but which weight an element meets: so another y may show it.
+        """
+        found, changes = [self._nothing()], self.goals.changes
+        unseen = self.goals.unseen(changes)
+        edges = self.prover.edges() if len(unseen) else None
+        if edges is None:
+            return self._nothing()
+        for goal in unseen:
+            change = changes.changes[goal]
+            if change.stage >= self.probe.row_stage:
+                continue
+            for _ in range(climb.ROUNDS):
+                if self.goals.reached[self.goals.start(changes) + goal]:
+                    break
+                seeds = climb.moved_rows(self.probe, self.words, change, edges, self.batch // 2)
+                if len(seeds):
+                    values = seeds[self.words.below(len(seeds), 4 * self.batch)]
+                    found.append(self._keep(self.probe.space.codes(self._permuted(values))))
+        return np.concatenate(found)
+
+    def settle(self) -> None:
+        """Drop what is proven to be out of reach of any row."""
+        if not self.effort.random_rounds:
+            return
+        changes = self.goals.changes
+        unseen = self.goals.unseen(changes)
+        proven = [g for g in unseen if self.prover.reason(changes.changes[g]) is not None]
+        self.goals.drop(changes, np.array(proven, np.int64))
+        for table, proofs in zip(self.goals.tables, self.entries, strict=True):
+            unseen = self.goals.unseen(table)
+            for kind in range(3):
+                here = unseen[unseen % 3 == kind] // 3
+                if len(here):
+                    known = np.array(list(proofs.reasons(kind, here)), np.int64)
+                    self.goals.drop(table, 3 * known + kind)
+
+    def exact_rows(self) -> np.ndarray:
+        """Rows of exactly an operand at which something unseen shows, with an element that does."""
+        builder, found = ExactRows(self.prover.reach, self.words), [self._nothing()]
+        changes = self.goals.changes
+        for goal in self.goals.unseen(changes):
+            if self.goals.reached[self.goals.start(changes) + goal]:
+                continue  # a row for another has shown it
+            rows = self._exact(builder, changes.changes[goal])
+            found.append(self._keep(self.probe.space.codes(rows)))
+        for table, proofs in zip(self.goals.tables, self.entries, strict=True):
+            for goal in self.goals.unseen(table)[:MAX_ENTRIES]:
+                shown = proofs.shown(int(goal) % 3, np.array([goal // 3]))
+                rows = builder.rows(shown, ENTRY_ROWS)
+                found.append(self._keep(self.probe.space.codes(rows)))
+        return np.concatenate(found)
+
+    def _exact(self, builder: ExactRows, change: Change) -> np.ndarray:
+        return builder.rows(self.prover.shown(change))
 
     def aimed_rows(self) -> np.ndarray:
         """Rows whose operand is one at which an open goal shows."""

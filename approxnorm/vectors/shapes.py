@@ -8,6 +8,7 @@ from approxnorm.vectors.probe import Probe
 from approxnorm.vectors.random import Words
 from approxnorm.vectors.space import Space
 
+LEVELS = 4  # magnitudes of a row of few
 SIZE_BITS = 8  # fraction bits of a size: one step moves about one element of 256
 
 
@@ -73,6 +74,32 @@ def heavy(space: Space, words: Words, n: int) -> Shapes:
     dim = space.dim
     weights = (0x8000 + words.bits(15, n, dim)) >> words.geometric(14, n, dim)
     return Shapes(space, _with_peak(weights, words), words.bits(1, n, dim) == 1)
+
+
+def flat(space: Space) -> np.ndarray:
+    """Values (n, dim): all elements 2**b - 1 or its negative, for each bit b, and the extremes."""
+    sizes = [(1 << b) - 1 for b in range(1, space.magnitude_bits + 1)]
+    rows = [space.level(s) for m in sizes for s in (m, -m)]
+    return np.stack([*rows, space.level(space.lo), space.level(space.hi)])
+
+
+def few_levels(space: Space, words: Words, n: int) -> np.ndarray:
+    """Values (n, dim) of four magnitudes at most, of any size, each in any number of elements."""
+    most = 1 + words.below(space.magnitude_bits, n, 1)
+    size = words.bits(16, n, LEVELS) * (most + 1) >> 16
+    # Of each octave any value, and often its ends, where codes and leading ones change.
+    low = words.bits(31, n, LEVELS) & ((np.int64(1) << size) - 1)
+    end = words.below(4, n, LEVELS)
+    low = np.where(end == 0, 0, np.where(end == 1, (np.int64(1) << size) - 1, low))
+    magnitude = np.where(size > 0, (np.int64(1) << np.maximum(size - 1, 0)) | (low >> 1), 0)
+    # Shares of the row at every scale: each level begins at a place that halves again and again.
+    start = (words.below(1 << 16, n, LEVELS) * space.dim >> 16) >> words.geometric(8, n, LEVELS)
+    rank = np.argsort(words.raw(n, space.dim), axis=1, kind="stable")
+    values = np.zeros((n, space.dim), np.int64)
+    for level in range(LEVELS):
+        begins = start[:, level : level + 1] if level else np.int64(0)
+        values = np.where(rank >= begins, magnitude[:, level : level + 1], values)
+    return space.signed(values, words.bits(1, n, space.dim) == 1)
 
 
 def mixed(space: Space, words: Words, n: int) -> Shapes:
