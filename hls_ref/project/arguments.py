@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
+
+import numpy as np
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.methods.base import shown
 from approxnorm.model import RMSNorm
+from approxnorm.spec.rmsnorm_spec import MAX_DIM
 from approxnorm.vectors import VectorSet
 from approxnorm.vectors.manifest import read_manifest
 
@@ -16,6 +21,7 @@ PART = "xczu7ev-ffvc1156-2-e"  # of the ZCU104 and ZCU106 boards
 CLOCK_NS = 5.0
 MIN_CLOCK_NS, MAX_CLOCK_NS = 0.1, 1000.0
 _PART = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
+_LAYER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9./_+-]+")
 
 
@@ -37,6 +43,40 @@ def checked_clock(clock_ns: float) -> float:
             f" {MAX_CLOCK_NS:g} nanoseconds"
         )
     return float(clock_ns)
+
+
+def checked_layers(models: Mapping[str, RMSNorm], x_codes: Mapping[str, np.ndarray] | None) -> None:
+    """Names of layers become folders; a bench wants vectors of every layer."""
+    if not models:
+        raise ApproxNormError("models holds no layer; allowed: one or more")
+    taken = {"manifest.json"}  # by which the bench knows a single set of vectors
+    for name in models:
+        if not isinstance(name, str) or not _LAYER.fullmatch(name) or name.lower() in taken:
+            raise ApproxNormError(
+                f"models has a layer {shown(name)}, which becomes a folder; allowed: letters,"
+                " digits and ._- with no dot first, none twice whatever its case, not manifest.json"
+            )
+        taken.add(name.lower())
+    if x_codes is not None and set(x_codes) != set(models):
+        raise ApproxNormError(
+            f"x_codes has the layers {', '.join(map(shown, x_codes)) or 'none'}; allowed: those of"
+            f" models, {', '.join(models)}"
+        )
+
+
+def checked_max_dim(max_dim: int | None) -> int | None:
+    """The longest row of a kernel with run-time ports, or None for that of its layers."""
+    if max_dim is None:
+        return None
+    try:
+        number = -1 if isinstance(max_dim, bool) else operator.index(max_dim)
+    except TypeError:
+        number = -1
+    if not 1 <= number <= MAX_DIM:
+        raise ApproxNormError(
+            f"max_dim is {shown(max_dim)}; allowed: an integer from 1 to {MAX_DIM}"
+        )
+    return number
 
 
 def given_vectors(folder: Path, model: RMSNorm) -> VectorSet:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from approxnorm.hls_ref.emit.schedule import Pass
+from approxnorm.hls_ref.emit import Kernel, Pass
 from approxnorm.hls_ref.project.tables import named
-from approxnorm.model import RMSNorm
 from approxnorm.program import Interval
+from approxnorm.program.datapath import Port
 from approxnorm.tables.table import Table
 from approxnorm.vectors.signals import ports_of
 
@@ -23,64 +23,76 @@ _TB_DATA_TEXT = (
     " nearest to real / scale + zero point),\n  `tb_input_codes.dat` and `tb_output_codes.dat` the"
     " codes themselves.\n"
 )
+_DIGEST_TEXT = """\
+The digest covers the resolved spec (in `project.json`), the tables and gamma. The kernel, the
+vectors and the bench carry it, and the bench refuses vectors of another."""
+ROWS_PORT = "| `rows`, control | AXI4-Lite | 32 | rows of this call; start, done |"
 _KINDS = (", made so that every wrong bit shows", " of your own data")
 _RESIDUAL_ROW = (
     "| `residual/` | for each set of vectors `a.hex` and `b.hex`, whose sum is its x |\n"
 )
-_TB_DATA_ROW = "| `tb_data/` | the rows of the last one as hls4ml writes them |\n"
+_TB_DATA_ROW = "| `tb_data/` | the rows of the last set as hls4ml writes them |\n"
 
 
 def readme_values(
-    model: RMSNorm,
-    lanes: int,
-    passes: list[Pass],
-    vectors: Sequence[tuple[str, int]],
-    *,
-    residual: bool,
-    tb_data: bool,
-    ap_types: bool,
+    kernel: Kernel, vectors: Sequence[tuple[str, int]], *, tb_data: bool, ap_types: bool
 ) -> dict[str, object]:
-    """The README's fields, by name. vectors: path and rows of each set, the generated one first."""
-    context, beats = model.assembly.context, -(-model.dim // lanes)
+    """The README's fields, by name; with run-time ports, ``ports_values`` takes some's place.
+
+    vectors: path and rows of each set, the generated one first.
+    """
+    model, lanes, beats = kernel.first, kernel.lanes, kernel.beats
+    inner = "LAYER/" if kernel.ports else ""
     return {
         "title": model.spec.description or f"rows of {model.dim}",
-        "digest": model.digest,
-        "dim": model.dim,
-        "lanes": lanes,
-        "beats": beats,
-        "passes": len(passes),
-        "beat_cycles": len(passes) * beats,
+        "facts": _facts(kernel),
+        "digest_text": _DIGEST_TEXT,
+        "layers_section": "",
+        "passes": len(kernel.passes),
+        "beats_formula": f"ceil(dim / lanes) = ceil({model.dim} / {lanes}) = {beats}, beats of a"
+        " row",
+        "row_latency": len(kernel.passes) * beats,
+        "row_interval": beats,
+        "load_latency": "",
         "vector_set": vectors[0][0],
         "vector_rows": "".join(
-            f"| `{path}/` | golden vectors: {rows} rows{_KINDS[i]} |\n"
+            f"| `{path}/{inner}` | golden vectors: {rows} rows{_KINDS[i]} |\n"
             for i, (path, rows) in enumerate(vectors)
         ),
-        "x_format": model.assembly.x_format,
-        "gamma_format": context.gamma,
-        "y_format": context.y,
-        "ports": _ports(model, lanes, residual),
-        "padding": _padding(model.dim, lanes),
-        "pass_list": "\n".join(_pass_line(p) for p in passes),
-        "signals": _signals(model),
-        "tables": _tables(model.assembly.require_datapath().tables()),
+        "ports": "\n".join([*streams(kernel), ROWS_PORT]),
+        "row_text": f"A row takes {beats} beats. {_padding(model.dim, lanes)}",
+        "pass_list": "\n".join(_pass_line(p) for p in kernel.passes),
+        "signals": "\n".join(signal_row(p) for p in ports_of(model)),
+        "signals_text": "The intervals follow from the formats alone, so no width can overflow.",
+        "tables": _tables(kernel.datapath.tables()),
         "ap_types_text": _AP_TYPES[ap_types],
         "csim_text": ", and Xilinx' `ap_types`" if ap_types else "",
-        "residual_row": _RESIDUAL_ROW if residual else "",
+        "registers_row": "",
+        "residual_row": _RESIDUAL_ROW if kernel.has_residual else "",
         "tb_data_row": _TB_DATA_ROW if tb_data else "",
         "tb_data_text": _TB_DATA_TEXT if tb_data else "",
     }
 
 
-def _ports(model: RMSNorm, lanes: int, residual: bool) -> str:
-    intervals = {p.name: p.interval for p in ports_of(model)}
-    x, y = intervals["x"], intervals["y"]
+def _facts(kernel: Kernel) -> str:
+    model = kernel.first
+    context = model.assembly.context
+    return (
+        f"| spec digest | `{model.digest}` |\n"
+        f"| x, gamma, y | `{model.assembly.x_format}`, `{context.gamma}`, `{context.y}` |\n"
+        f"| row | {model.dim} elements, {kernel.lanes} a beat: {kernel.beats} beats |"
+    )
+
+
+def streams(kernel: Kernel) -> list[str]:
+    """Rows of the table of ports: the streams of elements."""
+    ports, lanes = kernel.datapath.ports, kernel.lanes
+    x, y = ports["x"].interval, ports[kernel.datapath.output].interval
     lines = [_stream("x_in", "in", lanes, x, "input codes")]
-    if residual:
+    if kernel.has_residual:
         lines.append(_stream("residual_in", "in", lanes, x, "added to x, in its overflow mode"))
         lines.append(_stream("sum_out", "out", lanes, x, "the sums, which are what is normalised"))
-    lines.append(_stream("y_out", "out", lanes, y, "output codes"))
-    lines.append("| `rows`, control | AXI4-Lite | 32 | rows of this call; start, done |")
-    return "\n".join(lines)
+    return [*lines, _stream("y_out", "out", lanes, y, "output codes")]
 
 
 def _stream(name: str, way: str, lanes: int, lane: Interval, what: str) -> str:
@@ -108,11 +120,10 @@ def _pass_line(step: Pass) -> str:
     return f"- pass {step.number}: {' and '.join(made)}{after}"
 
 
-def _signals(model: RMSNorm) -> str:
-    return "\n".join(
-        f"| `{p.name}` | {p.level} | `{p.interval.type_name}` | {p.interval.lo} | {p.interval.hi} |"
-        for p in ports_of(model)
-    )
+def signal_row(port: Port) -> str:
+    """A row of the table of signals."""
+    span = port.interval
+    return f"| `{port.name}` | {port.level} | `{span.type_name}` | {span.lo} | {span.hi} |"
 
 
 def _tables(tables: list[Table]) -> str:

@@ -2,88 +2,77 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
 import numpy as np
 
-from approxnorm.errors import ApproxNormError
-from approxnorm.hls_ref import csim, emit
-from approxnorm.hls_ref.emit.schedule import Pass, passes_of
+from approxnorm.hls_ref import emit
 from approxnorm.hls_ref.project import ap_types, former
 from approxnorm.hls_ref.project.arguments import (
     CLOCK_NS,
     PART,
     checked_clock,
+    checked_layers,
+    checked_max_dim,
     checked_part,
     given_vectors,
     relative_path,
 )
-from approxnorm.hls_ref.project.readme import readme_values
-from approxnorm.hls_ref.project.residual import FOLDER as RESIDUAL
-from approxnorm.hls_ref.project.residual import write_residual
-from approxnorm.hls_ref.project.tables import table_files
-from approxnorm.hls_ref.project.tb_data import FOLDER as TB_DATA
-from approxnorm.hls_ref.project.tb_data import write_tb_data
-from approxnorm.hls_ref.project.templates import filled
+from approxnorm.hls_ref.project.contents import Plan, fill
 from approxnorm.model import RMSNorm
 from approxnorm.output import check_replaceable, staged_folder
 from approxnorm.vectors import VectorSet, write_vectors
 from approxnorm.vectors.generate import check_numbers
 
-TOP = "approx_rmsnorm"
 VECTORS, OWN_VECTORS = "vectors", "vectors-input"
-TEMPLATES = ("README.md", "Makefile", "run_hls.tcl")
-# The bench knows driver.hpp only, so that it is the same for every kernel; this defines it.
-_DRIVER = ("tb/bench_config.cpp", b'#include "bench_config.hpp"\n')
-_INCLUDED = (("bench", "tb"), ("csim_include", "csim"))  # folders here and in the project
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """The golden vectors of a layer that the bench replays.
+
+    own_vectors: those of the user's own rows, which it replays after the others, or None.
+    """
+
+    vectors: VectorSet
+    own_vectors: VectorSet | None
 
 
 @dataclass(frozen=True)
 class Project:
     """A project that was written.
 
-    vectors: the golden vectors that its bench replays. own_vectors: those of the user's own rows,
-    which it replays after them, or None.
+    digest: of the model; with run-time ports, of what its layers share. dim: elements of a row, or
+    of the longest. layers: vectors by the layer's name; a kernel of constants has one, "".
     files: SHA-256 of every file by its path, in order; project.json and provenance aside.
     """
 
     folder: Path
     digest: str
+    dim: int
     lanes: int
     passes: int
     part: str
     clock_ns: float
-    vectors: VectorSet
-    own_vectors: VectorSet | None
+    layers: dict[str, Replayed]
     files: dict[str, str]
+
+    @property
+    def vectors(self) -> VectorSet:
+        """The first layer's: a kernel of constants has no other."""
+        return next(iter(self.layers.values())).vectors
+
+    @property
+    def own_vectors(self) -> VectorSet | None:
+        """Those of the user's own rows, of the first layer."""
+        return next(iter(self.layers.values())).own_vectors
 
     @property
     def has_ap_types(self) -> bool:
         """Whether Xilinx's headers were found and are part of it, so that `make` needs no more."""
         return f"{ap_types.FOLDER}/ap_int.h" in self.files
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What is written, all of it checked."""
-
-    model: RMSNorm
-    lanes: int
-    part: str
-    clock_ns: float
-    residual: bool
-    tb_data: bool
-    seed: int
-    sources: Mapping[str, str]
-    vector_paths: tuple[str, ...]  # of the sets of vectors, from the project
-
-    @property
-    def passes(self) -> list[Pass]:
-        return passes_of(self.model.assembly.require_datapath())
 
 
 def write_project(
@@ -118,126 +107,101 @@ def write_project(
     seed, lanes = check_numbers(seed, lanes)
     check_replaceable(out, former.check_former)
     given = None if vectors is None else given_vectors(Path(vectors), model)
-    plan = _Plan(
-        model=model,
-        lanes=lanes,
+    datapath = model.assembly.require_datapath()
+    first = VECTORS if given is None else relative_path(given.folder, out)
+    plan = Plan(
+        kernel=emit.Kernel({"": model}, datapath, model.dim, lanes, has_residual=residual),
         part=part,
         clock_ns=clock_ns,
-        residual=residual,
         tb_data=tb_data,
+        level=level,
         seed=seed,
-        sources=emit.emit_kernel(model, lanes=lanes, residual=residual),
-        vector_paths=_vector_paths(given, out, x_codes is not None),
+        vector_paths=(first,) if x_codes is None else (first, OWN_VECTORS),
     )
+    return _write(out, plan, given, None if x_codes is None else {"": x_codes})
+
+
+def write_ports_project(
+    models: Mapping[str, RMSNorm],
+    out: str | Path,
+    *,
+    level: int = 1,
+    seed: int = 0,
+    lanes: int = 8,
+    max_dim: int | None = None,
+    x_codes: Mapping[str, np.ndarray] | None = None,
+    tb_data: bool = False,
+    residual: bool = False,
+    part: str = PART,
+    clock_ns: float = CLOCK_NS,
+) -> Project:
+    """Write the project of one kernel for several layers, whose numbers are run-time ports.
+
+    models: by the layers' names, which become names of folders and files: letters, digits and
+    ``._-``. max_dim: the longest row; absent, the longest of the layers. x_codes: input codes
+    (..., dim) of every layer, or of none. All else is as for ``write_project``, which errors too
+    are; further ones are those of ``approxnorm.hls_ref.emit.emit_ports_kernel``.
+    """
+    out = Path(out)
+    checked_layers(models, x_codes)
+    part, clock_ns = checked_part(part), checked_clock(clock_ns)
+    seed, lanes = check_numbers(seed, lanes)
+    max_dim = checked_max_dim(max_dim)
+    check_replaceable(out, former.check_former)
+    plan = Plan(
+        kernel=emit.ports_kernel(models, lanes, max_dim=max_dim, residual=residual),
+        part=part,
+        clock_ns=clock_ns,
+        tb_data=tb_data,
+        level=level,
+        seed=seed,
+        vector_paths=(VECTORS,) if x_codes is None else (VECTORS, OWN_VECTORS),
+    )
+    return _write(out, plan, None, x_codes)
+
+
+def _write(
+    out: Path, plan: Plan, given: VectorSet | None, x_codes: Mapping[str, np.ndarray] | None
+) -> Project:
     with staged_folder(out, former.check_former) as folder:
-        sets = [
-            given or write_vectors(model, folder / VECTORS, level=level, seed=seed, lanes=lanes)
-        ]
-        if x_codes is not None:
-            sets.append(write_vectors(model, folder / OWN_VECTORS, lanes=lanes, x_codes=x_codes))
-        files = _fill(folder, plan, sets)
-    manifests = [used.manifest for used in sets]
+        sets = {
+            name: _write_vectors(folder, plan, name, given, x_codes) for name in plan.kernel.layers
+        }
+        files = fill(folder, plan, sets)
+    layers = {}
+    for name, (first, *own) in sets.items():
+        vectors = given or VectorSet(out / VECTORS / name, first.manifest)
+        own_vectors = VectorSet(out / OWN_VECTORS / name, own[0].manifest) if own else None
+        layers[name] = Replayed(vectors, own_vectors)
     return Project(
         folder=out,
-        digest=model.digest,
-        lanes=lanes,
-        passes=len(plan.passes),
-        part=part,
-        clock_ns=clock_ns,
-        vectors=given or VectorSet(out / VECTORS, manifests[0]),
-        own_vectors=None if x_codes is None else VectorSet(out / OWN_VECTORS, manifests[1]),
+        digest=plan.kernel.digest,
+        dim=plan.kernel.dim,
+        lanes=plan.kernel.lanes,
+        passes=len(plan.kernel.passes),
+        part=plan.part,
+        clock_ns=plan.clock_ns,
+        layers=layers,
         files=files,
     )
 
 
-def _vector_paths(given: VectorSet | None, out: Path, has_own: bool) -> tuple[str, ...]:
-    first = VECTORS if given is None else relative_path(given.folder, out)
-    return (first, OWN_VECTORS) if has_own else (first,)
-
-
-def _fill(folder: Path, plan: _Plan, sets: Sequence[VectorSet]) -> dict[str, str]:
-    """Write all but the vectors into a folder; returns the SHA-256 of every file by its path."""
-    for path, data in _contents(plan, sets).items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
-    if plan.residual:
-        for path, used in zip(plan.vector_paths, sets, strict=True):
-            target = folder / RESIDUAL / Path(path).name
-            target.mkdir(parents=True)
-            write_residual(target, plan.model, used, plan.seed)
-    if plan.tb_data:
-        (folder / TB_DATA).mkdir()
-        write_tb_data(folder / TB_DATA, plan.model, sets[-1])
-    files = former.listed_files(folder)
-    listing = {
-        "format": former.FORMAT,
-        "format_version": former.FORMAT_VERSION,
-        "top": TOP,
-        "digest": plan.model.digest,
-        "dim": plan.model.dim,
-        "lanes": plan.lanes,
-        "residual": plan.residual,
-        "part": plan.part,
-        "clock_ns": plan.clock_ns,
-        "vectors": list(plan.vector_paths),
-        "spec": plan.model.spec.to_dict(),
-        "files": files,
-    }
-    text = json.dumps(listing, indent=1, allow_nan=False) + "\n"
-    (folder / former.NAME).write_bytes(text.encode("ascii"))
-    return files
-
-
-def _contents(plan: _Plan, sets: Sequence[VectorSet]) -> dict[str, bytes]:
-    """Every file but the vectors and tb_data, by its path in the project."""
-    files = {path: text.encode("utf-8") for path, text in plan.sources.items()}
-    files[_DRIVER[0]] = _DRIVER[1]
-    for folder, target in _INCLUDED:
-        files |= _package_files(folder, target)
-    headers = _ap_types()
-    files |= headers
-    files |= table_files(plan.model.assembly.require_datapath().tables())
-    values = _values(plan, sets, bool(headers))
-    return files | {name: filled(name, values) for name in TEMPLATES}
-
-
-def _package_files(folder: str, target: str) -> dict[str, bytes]:
-    """The C++ files of a folder of this package."""
-    source = resources.files("approxnorm.hls_ref") / folder
-    return {
-        f"{target}/{entry.name}": entry.read_bytes()
-        for entry in source.iterdir()
-        if entry.name.endswith((".h", ".hpp", ".cpp"))
-    }
-
-
-def _ap_types() -> dict[str, bytes]:
-    """Xilinx's headers, if they are on this machine."""
-    try:
-        return ap_types.ap_type_files(csim.find_ap_types())
-    except ApproxNormError:
-        return {}
-
-
-def _values(plan: _Plan, sets: Sequence[VectorSet], has_headers: bool) -> dict[str, object]:
-    """What the templates' fields stand for."""
-    note = "part of this project" if has_headers else "not part of this project, name their folder"
-    of_kernel = readme_values(
-        plan.model,
-        plan.lanes,
-        plan.passes,
-        [(path, used.rows) for path, used in zip(plan.vector_paths, sets, strict=True)],
-        residual=plan.residual,
-        tb_data=plan.tb_data,
-        ap_types=has_headers,
-    )
-    return of_kernel | {
-        "top": TOP,
-        "part": plan.part,
-        "clock_ns": f"{plan.clock_ns:g}",
-        "vectors": " ".join(plan.vector_paths),
-        "ap_types_note": note,
-        "residual": int(plan.residual),
-        "residual_argument": f" {RESIDUAL}/$$(basename $$set)" if plan.residual else "",
-    }
+def _write_vectors(
+    folder: Path,
+    plan: Plan,
+    name: str,
+    given: VectorSet | None,
+    x_codes: Mapping[str, np.ndarray] | None,
+) -> list[VectorSet]:
+    """A layer's sets of vectors, one for each of the plan's paths."""
+    model, lanes = plan.kernel.layers[name], plan.kernel.lanes
+    sets = [
+        given
+        or write_vectors(
+            model, folder / VECTORS / name, level=plan.level, seed=plan.seed, lanes=lanes
+        )
+    ]
+    if x_codes is not None:
+        own = folder / OWN_VECTORS / name
+        sets.append(write_vectors(model, own, lanes=lanes, x_codes=x_codes[name]))
+    return sets

@@ -1,0 +1,124 @@
+"""What a README says of a kernel with run-time ports: its layers, and how to load them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from approxnorm.hls_ref.emit import Kernel
+from approxnorm.hls_ref.emit.ports import channel_width, register_values
+from approxnorm.hls_ref.project.readme import ROWS_PORT, signal_row, streams
+from approxnorm.hls_ref.project.registers import FOLDER, Register, registers_of, word_width
+from approxnorm.hls_ref.project.templates import filled
+from approxnorm.vectors.text import hex_digits
+
+_DIGEST_TEXT = """\
+The kernel's digest covers what its layers share. A layer's digest covers its resolved spec (in
+`project.json`), the tables and gamma; its vectors and the bench carry it, and the bench refuses
+vectors of another, and a folder that lacks a layer."""
+_ROW_TEXT = """\
+A row takes ceil(row_length / lanes) beats. Lanes of the last one past the row's end are not
+  read, and 0 in y."""
+_SIGNALS_TEXT = """\
+The intervals follow from the formats and from those of the registers, so no width can overflow. The
+vectors of a layer may be narrower: their manifest has what that layer alone asks for."""
+_LOAD_LATENCY = (
+    "    loading the channels    = B + the load loop's depth, once in a call with load_channels\n"
+)
+
+
+def ports_values(kernel: Kernel) -> dict[str, object]:
+    """The README's fields that differ from those of a kernel of constants, by name."""
+    lanes, beats, passes = kernel.lanes, kernel.beats, len(kernel.passes)
+    first = next(iter(kernel.layers))
+    count = len(kernel.layers)
+    return {
+        "title": f"one kernel for {count} layer{'s' * (count > 1)}",
+        "facts": _facts(kernel),
+        "digest_text": _DIGEST_TEXT,
+        "layers_section": _layers_section(kernel),
+        "ports": "\n".join(_ports(kernel)),
+        "row_text": _ROW_TEXT,
+        "beats_formula": f"ceil(row_length / lanes), beats of a row; of the longest,"
+        f" ceil({kernel.dim} / {lanes}) = {beats}",
+        "row_latency": f"{passes} * B" if passes > 1 else "B",
+        "row_interval": "B",
+        "load_latency": _LOAD_LATENCY,
+        "vector_set": f"vectors/{first}",
+        "signals": "\n".join(signal_row(p) for p in kernel.datapath.signals()),
+        "signals_text": _SIGNALS_TEXT,
+        "registers_row": f"| `{FOLDER}/` | the layers' numbers for a driver: `registers.json`,"
+        " `layers.h` and `layers.c`, `LAYER.hex` |\n",
+    }
+
+
+def _facts(kernel: Kernel) -> str:
+    ports = kernel.datapath.ports
+    x, y = (ports[n].interval.type_name for n in ("x", kernel.datapath.output))
+    return (
+        f"| kernel digest | `{kernel.digest}` |\n"
+        f"| x, y | `{x}`, `{y}`, of each layer's own scale |\n"
+        f"| row | up to {kernel.dim} elements, {kernel.lanes} a beat: up to {kernel.beats} beats |"
+    )
+
+
+def _ports(kernel: Kernel) -> Iterator[str]:
+    yield from streams(kernel)
+    if kernel.channels:
+        yield (
+            f"| `channels_in` | AXI4-Stream, in | {kernel.lanes} × {channel_width(kernel)} ="
+            f" {word_width(kernel)} | the channels' numbers, with `load_channels` |"
+        )
+    for register in registers_of(kernel):
+        yield (
+            f"| `registers.{register.name}` | AXI4-Lite | {register.width} |"
+            f" `{register.type_name}`, {register.allowed[0]} to {register.allowed[1]} |"
+        )
+    yield "| `load_channels` | AXI4-Lite | 1 | whether this call begins with `channels_in` |"
+    yield ROWS_PORT
+
+
+def _layers_section(kernel: Kernel) -> str:
+    values: dict[str, object] = {
+        "formats": "\n".join(_formats(kernel)),
+        "values": "\n".join(_values(kernel, registers_of(kernel))),
+        "word": _word(kernel) if kernel.channels else "",
+        "folder": FOLDER,
+        "top": kernel.top,
+    }
+    return filled("layers.md", values).decode("utf-8")
+
+
+def _formats(kernel: Kernel) -> Iterator[str]:
+    yield "| layer | row | x | gamma | y | digest |"
+    yield "|---|---|---|---|---|---|"
+    for name, model in kernel.layers.items():
+        context = model.assembly.context
+        yield (
+            f"| {name} | {model.dim} | `{model.assembly.x_format}` | `{context.gamma}` |"
+            f" `{context.y}` | `{model.digest}` |"
+        )
+
+
+def _values(kernel: Kernel, registers: list[Register]) -> Iterator[str]:
+    yield f"| layer | {' | '.join(f'`{r.name}`' for r in registers)} |"
+    yield "|---" * (len(registers) + 1) + "|"
+    for name in kernel.layers:
+        yield f"| {name} | {' | '.join(map(str, register_values(kernel, name)))} |"
+
+
+def _word(kernel: Kernel) -> str:
+    """The layout of channels_in."""
+    lane, low, fields = channel_width(kernel), 0, []
+    for port in kernel.channels:
+        high = low + port.interval.width - 1
+        fields.append(f"| `{port.name}` | [{high} : {low}] | `{port.interval.type_name}` |")
+        low = high + 1
+    values: dict[str, object] = {
+        "word_width": word_width(kernel),
+        "lane": lane,
+        "last": lane - 1,
+        "fields": "\n".join(fields),
+        "folder": FOLDER,
+        "digits": hex_digits(word_width(kernel)),
+    }
+    return filled("channel_words.md", values).decode("utf-8")
