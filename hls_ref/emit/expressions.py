@@ -22,7 +22,38 @@ def expression(node: Node, arguments: Sequence[Argument]) -> str:
 
 
 def _infix(symbol: str) -> Emit:
-    return lambda node, args: f"{args[0][0]} {symbol} {args[1][0]}"
+    def emit(node: Node, args: Sequence[Argument]) -> str:
+        # Two literals would be computed in C++'s int.
+        first = _wide(args[0]) if _is_literal(args[1]) else args[0][0]
+        return f"{first} {symbol} {args[1][0]}"
+
+    return emit
+
+
+def _compare(symbol: str) -> Emit:
+    """In one type: ap_int's comparisons of mixed signs go wrong past 32 bits."""
+
+    def emit(node: Node, args: Sequence[Argument]) -> str:
+        kind = _common_type(args)
+        first, second = (f"{kind}({text})" for text, _ in args)
+        return f"ap_uint<1>({first} {symbol} {second} ? 1 : 0)"
+
+    return emit
+
+
+def _extreme(name: str) -> Emit:
+    """The smaller or larger of two, compared in one type."""
+
+    def emit(node: Node, args: Sequence[Argument]) -> str:
+        types = f"{type_of(node.interval)}, {_common_type(args)}"
+        return f"approx::{name}<{types} >({args[0][0]}, {args[1][0]})"
+
+    return emit
+
+
+def _common_type(args: Sequence[Argument]) -> str:
+    """A type that holds either of two arguments."""
+    return type_of(args[0][1].interval.hull(args[1][1].interval))
 
 
 def _call(name: str, *values: str) -> Emit:
@@ -38,13 +69,17 @@ def _call(name: str, *values: str) -> Emit:
 
 def _wide(argument: Argument) -> str:
     """An argument for a template that asks for its width: literals get a type."""
-    text, node = argument
-    return typed(node.attrs["value"]) if node.op == "const" and node.name is None else text
+    return typed(argument[1].attrs["value"]) if _is_literal(argument) else argument[0]
+
+
+def _is_literal(argument: Argument) -> bool:
+    """Whether an argument stands in the text as a number."""
+    return argument[1].op == "const" and argument[1].name is None
 
 
 def _shift_left(node: Node, args: Sequence[Argument]) -> str:
     if node.interval == Interval(0, 0):
-        return "0"
+        return f"{args[0][0]} & 0"
     return f"{type_of(node.interval)}({args[0][0]}) << {node.attrs['amount']}"
 
 
@@ -53,7 +88,7 @@ def _shift_floor(node: Node, args: Sequence[Argument]) -> str:
     # Past the width only the sign is left, or nothing.
     amount = min(node.attrs["amount"], source.interval.width - (source.interval.lo < 0))
     if node.attrs["amount"] > amount and source.interval.lo >= 0:
-        return "0"
+        return f"{args[0][0]} & 0"
     return f"{_wide(args[0])} >> {amount}"
 
 
@@ -83,7 +118,7 @@ def _round_shift(node: Node, args: Sequence[Argument]) -> str:
         return _rounded(node, args, form, type_of(node.interval))
     # Just past the limits is as good as far past them, but a wrap needs all of its own bits.
     reach = max(abs(limits.lo), abs(limits.hi)).bit_length() + 2
-    near = Interval(max(free.lo, -(1 << reach)), min(free.hi, (1 << reach) - 1))
+    near = Interval(*(min(max(end, -(1 << reach)), (1 << reach) - 1) for end in (free.lo, free.hi)))
     if overflow is Overflow.WRAP:
         inner = _rounded(node, args, _format(near, rounding, Overflow.WRAP), type_of(near))
     else:
@@ -129,14 +164,14 @@ def _format(interval: Interval, rounding: Rounding, overflow: Overflow) -> tuple
 
 
 def _rounded(node: Node, args: Sequence[Argument], form: tuple[int, bool, str], result: str) -> str:
-    (_, source), (amount, shift) = args
+    (_, source), (_, shift) = args
     width, _, name = form
     right = min(max(shift.interval.hi, 0), source.interval.width + 1)
     # A left shift so far takes every value but 0 out of the format, and under WRAP to 0.
     left = min(max(-shift.interval.lo, 0), width + 1)
     return (
         f"approx::round_shift<{result}, {name}, {left}, {right}>(\n        {_wide(args[0])},"
-        f" {amount})"
+        f" {_wide(args[1])})"
     )
 
 
@@ -144,13 +179,13 @@ _EMITTERS: dict[str, Emit] = {
     "add": _infix("+"),
     "sub": _infix("-"),
     "mul": _infix("*"),
-    "neg": lambda node, args: f"-{args[0][0]}",
+    "neg": lambda node, args: f"-{_wide(args[0])}",
     "abs": _call("absolute"),
-    "less": lambda node, args: f"ap_uint<1>({args[0][0]} < {args[1][0]} ? 1 : 0)",
-    "equal": lambda node, args: f"ap_uint<1>({args[0][0]} == {args[1][0]} ? 1 : 0)",
+    "less": _compare("<"),
+    "equal": _compare("=="),
     "select": _call("select"),
-    "min": _call("minimum"),
-    "max": _call("maximum"),
+    "min": _extreme("minimum"),
+    "max": _extreme("maximum"),
     "shl": _shift_left,
     "shr": _shift_floor,
     "bits": _call("bits", "high", "low"),

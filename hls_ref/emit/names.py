@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import re
+
 from approxnorm.program import Interval
 
 # Signals may have any name that a trace can show; these mean something else in C++.
 _KEYWORDS = frozenset(
-    {"and", "auto", "bool", "break", "case", "char", "class", "const", "default", "delete", "do"}
-    | {"double", "else", "enum", "export", "extern", "false", "float", "for", "friend", "goto"}
-    | {"if", "inline", "int", "long", "new", "not", "operator", "or", "private", "protected"}
-    | {"public", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch"}
-    | {"template", "this", "true", "typedef", "union", "unsigned", "using", "virtual", "void"}
-    | {"volatile", "while", "xor"}
+    {"alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break"}
+    | {"case", "catch", "char", "char16_t", "char32_t", "class", "compl", "const", "const_cast"}
+    | {"constexpr", "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast"}
+    | {"else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto"}
+    | {"if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq"}
+    | {"nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register"}
+    | {"reinterpret_cast", "return", "short", "signed", "sizeof", "static", "static_assert"}
+    | {"static_cast", "struct", "switch", "template", "this", "thread_local", "throw", "true"}
+    | {"try", "typedef", "typeid", "typename", "union", "unsigned", "using", "virtual", "void"}
+    | {"volatile", "wchar_t", "while", "xor", "xor_eq"}
 )
+# What the functions of programs call their own: the result, and steps without a name.
+_OWN = re.compile(r"signals|t[0-9]+")
 INT_BITS = 31  # a literal of so many bits is an int on every platform
 
 
 def identifier(name: str) -> str:
-    """A signal's name in C++: its own, with an underscore after it where C++ keeps the word."""
-    return f"{name}_" if name in _KEYWORDS else name
+    """A signal's name in C++: its own, with an underscore after it where that word is taken."""
+    return f"{name}_" if name in _KEYWORDS or _OWN.fullmatch(name) else name
 
 
 def type_of(interval: Interval) -> str:

@@ -25,14 +25,16 @@ R select(const ap_uint<1> &condition, const A &if_one, const B &if_zero) {
     return condition == 1 ? R(if_one) : R(if_zero);
 }
 
-template <class R, class A, class B> R minimum(const A &a, const B &b) {
+// The smaller and the larger of two, compared in W, which holds either: comparisons of a signed
+// with an unsigned type are not dependable.
+template <class R, class W = R, class A, class B> R minimum(const A &a, const B &b) {
 #pragma HLS INLINE
-    return a < b ? R(a) : R(b);
+    return W(a) < W(b) ? R(a) : R(b);
 }
 
-template <class R, class A, class B> R maximum(const A &a, const B &b) {
+template <class R, class W = R, class A, class B> R maximum(const A &a, const B &b) {
 #pragma HLS INLINE
-    return a < b ? R(b) : R(a);
+    return W(a) < W(b) ? R(b) : R(a);
 }
 
 // The bit field value[HIGH:LOW] of the two's complement, as an unsigned number.
@@ -103,9 +105,10 @@ template <class R, class F, int LEFT, int RIGHT, class V, class A>
 R round_shift(const V &value, const A &amount) {
 #pragma HLS INLINE
     enum { W = V::width + LEFT + 2 };  // a sign for unsigned values, and the half
-    const int shift = amount;
-    const int up = shift >= 0 ? 0 : (shift < -LEFT ? LEFT : -shift);
-    const int down = shift <= 0 ? 0 : (shift > RIGHT ? RIGHT : shift);
+    const ap_int<A::width + 2> wanted = amount;  // may be more than an int holds
+    const int shift = wanted < -LEFT ? -LEFT : (wanted > RIGHT ? RIGHT : wanted.to_int());
+    const int up = shift < 0 ? -shift : 0;
+    const int down = shift > 0 ? shift : 0;
     const ap_int<W> halves = (ap_int<W>(value) << 1) << up;
     const ap_int<W> kept = halves >> down;
     const ap_int<W> again = kept << down;
