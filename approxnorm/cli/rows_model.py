@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import numpy as np
 
+    from approxnorm.inputs import Layer
     from approxnorm.model import RMSNorm
+    from approxnorm.spec import RMSNormSpec
 
+ONLY_LAYER = "layer"  # of a kernel with run-time ports that is made without data
 NOMINAL = "scales are nominal, not calibrated: give --input for vectors of your own layer"
 
 
@@ -30,34 +33,89 @@ class RowsModel:
 
 
 def choose_model(
-    spec: str,
+    source: str,
     dim: int | None,
     gamma: Path | None,
     input: Path | None,
     layer: str | None,
     rows: int,
+    constant: str | None = None,
 ) -> RowsModel:
     """The model of SPEC: calibrated on --input, whose first rows are taken, or without data.
 
-    Without --input open scales are nominal, with a warning. Raises ApproxNormError for options
-    that do not fit together, a spec or file that cannot be used, and a dim that stays open.
+    constant: takes the place of the spec's normalize.constant. Without --input open scales are
+    nominal, with a warning. Raises ApproxNormError for options that do not fit together, a spec or
+    file that cannot be used, and a dim that stays open.
     """
-    from approxnorm.cli.models import check_layer_option
+    from approxnorm.cli.models import check_layer_option, pick_layer, read_gamma
 
     check_layer_option(layer, input)
+    spec = _spec(source, constant)
     if input is None:
         return _without_data(spec, dim, gamma)
-    return _of_input(spec, dim, gamma, input, layer, rows)
+    return _of_layer(spec, dim, pick_layer(input, layer), read_gamma(gamma), rows)
 
 
-def _without_data(source: str, dim: int | None, gamma_path: Path | None) -> RowsModel:
+def choose_layers(
+    source: str,
+    dim: int | None,
+    gamma: Path | None,
+    input: Path | None,
+    layer: str | None,
+    rows: int,
+    constant: str | None = None,
+) -> dict[str, RowsModel]:
+    """The models of every layer of --input, or of the one that is named; without it, of SPEC alone.
+
+    By names that folders may have, in the order of the file. They are for one kernel: a constant
+    in a table is refused. All else is as in ``choose_model``.
+    """
+    from approxnorm.cli.models import check_layer_option, pick_layer, read_gamma
+    from approxnorm.inputs import open_activations
+    from approxnorm.run.folders import folder_names
+
+    check_layer_option(layer, input)
+    spec = _spec(source, constant)
+    _refuse_tables_of_layers(spec)
+    if input is None:
+        return {ONLY_LAYER: _without_data(spec, dim, gamma)}
+    layers = open_activations(input) if layer is None else [pick_layer(input, layer)]
+    names = folder_names([found.name for found in layers])
+    codes = read_gamma(gamma)
+    return {
+        name: _of_layer(spec, dim, found, codes, rows)
+        for name, found in zip(names, layers, strict=True)
+    }
+
+
+def _spec(source: str, constant: str | None) -> RMSNormSpec:
+    from approxnorm.spec import load_spec
+
+    spec = load_spec(source)
+    if constant is None:
+        return spec
+    return spec.replace(normalize=spec.normalize.model_dump() | {"constant": constant})
+
+
+def _refuse_tables_of_layers(spec: RMSNormSpec) -> None:
+    """With the constant in a table, each layer would have tables of its own."""
+    from approxnorm.errors import ApproxNormError
+
+    if spec.normalize.resolved(spec.rsqrt.resolved()).constant == "table":
+        raise ApproxNormError(
+            'normalize.constant is "table", so that each layer would have tables of its own;'
+            ' allowed with --runtime: "multiplier" (one multiplication a row) or "gamma" (part of'
+            " its codes); add --constant multiplier, or write it below [normalize] in the spec"
+        )
+
+
+def _without_data(spec: RMSNormSpec, dim: int | None, gamma_path: Path | None) -> RowsModel:
     from approxnorm.cli.models import model_of_spec, read_gamma, spec_of_dim
     from approxnorm.cli.nominal import nominal, nominal_gamma
     from approxnorm.errors import ApproxNormError
-    from approxnorm.spec import load_spec
 
     gamma = read_gamma(gamma_path)
-    spec = spec_of_dim(load_spec(source), dim, gamma)
+    spec = spec_of_dim(spec, dim, gamma)
     if spec.dim is None:
         raise ApproxNormError(
             "dim is open in the spec; give --dim N, --gamma G.npy, or --input FILE to calibrate on"
@@ -74,21 +132,14 @@ def _without_data(source: str, dim: int | None, gamma_path: Path | None) -> Rows
     return RowsModel(model_of_spec(spec, gamma), None, "nominal" if is_nominal else "spec", notes)
 
 
-def _of_input(
-    source: str,
-    dim: int | None,
-    gamma_path: Path | None,
-    path: Path,
-    name: str | None,
-    rows: int,
+def _of_layer(
+    spec: RMSNormSpec, dim: int | None, layer: Layer, gamma: np.ndarray | None, rows: int
 ) -> RowsModel:
-    from approxnorm.cli.models import model_of_layer, pick_layer, read_gamma, spec_of_dim
+    from approxnorm.cli.models import model_of_layer, spec_of_dim
     from approxnorm.run.job import first_rows, with_gamma
-    from approxnorm.spec import load_spec
 
-    spec = spec_of_dim(load_spec(source), dim, None)
-    layer, notes = with_gamma(pick_layer(path, name), read_gamma(gamma_path))
-    model, more = model_of_layer(spec, layer)
+    layer, notes = with_gamma(layer, gamma)
+    model, more = model_of_layer(spec_of_dim(spec, dim, None), layer)
     taken = first_rows(layer, rows)
     codes = taken if layer.is_codes else model.quantize(taken)
     return RowsModel(model, codes, "input", notes + more)
