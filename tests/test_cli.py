@@ -371,7 +371,7 @@ def test_vectors_of_a_preset_without_data_are_nominal(cli: Cli, folder: Path, na
     shown = cli("show", name, "--dim", 40, "--json").json
     assert made.json["scales"] == "nominal"
     assert made.json["notes"][:-1] == shown["notes"]
-    assert "a pattern from 1/2 to 3/2" in made.json["notes"][-1]
+    assert "a pattern of +-1/2 to +-3/2" in made.json["notes"][-1]
     pattern = np.array([0.5 + (37 * i % 64) / 64 for i in range(40)])
     model = RMSNorm(RMSNormSpec(**shown["spec"]), pattern)
     vectors = read_vectors("v")

@@ -11,6 +11,7 @@ from approxnorm.cli.check import check
 from approxnorm.cli.compare import compare
 from approxnorm.cli.error import error
 from approxnorm.cli.export import export
+from approxnorm.cli.mutate import mutate
 from approxnorm.cli.output import print_line
 from approxnorm.cli.presets import presets
 from approxnorm.cli.rsqrt import rsqrt
@@ -26,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (presets, show, rsqrt, apply, error, vectors, check, compare, run, schema):
+for command in (presets, show, rsqrt, apply, error, vectors, check, compare, mutate, run, schema):
     app.command()(command)
 app.add_typer(export, name="export")
 

@@ -8,6 +8,7 @@ import numpy as np
 
 NOMINAL_DIM = 576  # the row length of the activations that ship with the package
 NOMINAL_PEAK = 8.0  # x, gamma and y reach +-8.0
+GOLDEN = 648055  # 2**20 over the golden ratio, made odd: its multiples spread evenly
 
 
 def nominal(spec: Any) -> tuple[Any, list[str]]:
@@ -40,13 +41,17 @@ def nominal(spec: Any) -> tuple[Any, list[str]]:
 def nominal_gamma(spec: Any) -> tuple[np.ndarray, str]:
     """A gamma about 1 whose channels differ, (dim,) float64, and a note that says what it is.
 
-    Multiples of 1/64, which floats hold exactly, so that any machine makes the same codes.
+    Magnitudes from 1/2 to 3/2 in no order, every eighth negative, so that a kernel which confuses
+    channels or loses a sign shows. Multiples of 2**-20, which floats hold exactly, so that any
+    machine makes the same codes.
     """
-    sixty_fourths = 32 + 37 * np.arange(spec.dim, dtype=np.int64) % 64
-    note = "gamma: none was given; a pattern from 1/2 to 3/2 is used"
+    index, one = np.arange(spec.dim, dtype=np.int64), 1 << 20
+    units = one // 2 + GOLDEN * (index + 1) % one
+    units = np.where(index % 8 == 5, -units, units)
+    note = "gamma: none was given; a pattern of +-1/2 to +-3/2 is used"
     if getattr(spec.normalize, "adds_one", False):
-        sixty_fourths, note = sixty_fourths - 64, f"{note}, less the 1 that is added"
-    return sixty_fourths / 64, note
+        units, note = units - one, f"{note}, less the 1 that is added"
+    return units / one, note
 
 
 def _covering(form: Any) -> Any:

@@ -146,6 +146,13 @@ def progress_bar() -> Iterator[Report]:
 
 
 @contextmanager
+def step_bar() -> Iterator[Callable[[str, float], None]]:
+    """The same for a job of one part: ``report(step, done)``."""
+    with progress_bar() as report:
+        yield lambda step, done: report(step, 0, 1, done)
+
+
+@contextmanager
 def waiting(text: str) -> Iterator[None]:
     """A spinner on stderr, if that is a terminal."""
     console = _stderr_console()

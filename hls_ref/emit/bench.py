@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from approxnorm.hls_ref.emit.kernel import Kernel, channel_values
-from approxnorm.hls_ref.emit.names import identifier
+from approxnorm.hls_ref.emit.names import identifier, literal
 from approxnorm.hls_ref.emit.passes import signal_names
 from approxnorm.hls_ref.emit.ports import channel_width, register_values
 from approxnorm.hls_ref.emit.tables import numbers
@@ -53,15 +53,16 @@ def _layer_data(kernel: Kernel) -> Iterator[str]:
 
 
 def _run(kernel: Kernel) -> Iterator[str]:
-    # Lanes past the row's end hold what would be noticed.
-    padding = -1 if kernel.datapath.ports["x"].interval.signed else 1
+    # Lanes past the row's end hold what would be noticed: the code of the largest magnitude.
+    x = kernel.datapath.ports["x"].interval
+    padding = x.lo if x.signed else x.hi
     yield "    const int row_dim = dim(layer);\n"
     yield '    hls::stream<x_beat_t> x_in("x_in");\n'
     yield '    hls::stream<y_beat_t> y_out("y_out");\n'
-    yield f"    send_rows<x_t>(x_in, x, rows, row_dim, LANES, {padding});\n"
+    yield f"    send_rows<x_t>(x_in, x, rows, row_dim, LANES, {literal(padding)});\n"
     if kernel.residual:
         yield '    hls::stream<x_beat_t> residual_in("residual_in"), sum_out("sum_out");\n'
-        yield f"    send_rows<x_t>(residual_in, residual, rows, row_dim, LANES, {padding});\n"
+        yield f"    send_rows<x_t>(residual_in, residual, rows, row_dim, LANES, {literal(padding)});\n"
     else:
         yield "    (void)residual, (void)sum;\n"
     if kernel.ports and kernel.channels:
