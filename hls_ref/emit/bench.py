@@ -62,7 +62,10 @@ def _run(kernel: Kernel) -> Iterator[str]:
     yield f"    send_rows<x_t>(x_in, x, rows, row_dim, LANES, {literal(padding)});\n"
     if kernel.residual:
         yield '    hls::stream<x_beat_t> residual_in("residual_in"), sum_out("sum_out");\n'
-        yield f"    send_rows<x_t>(residual_in, residual, rows, row_dim, LANES, {literal(padding)});\n"
+        yield (
+            "    send_rows<x_t>(residual_in, residual, rows, row_dim, LANES,"
+            f" {literal(padding)});\n"
+        )
     else:
         yield "    (void)residual, (void)sum;\n"
     if kernel.ports and kernel.channels:

@@ -15,12 +15,13 @@ from approxnorm.hls_ref.emit.headers import (
     trace_header,
 )
 from approxnorm.hls_ref.emit.kernel import TOP, Kernel
+from approxnorm.hls_ref.emit.ports import channel_width
 from approxnorm.hls_ref.emit.skeleton import skeleton
 from approxnorm.hls_ref.emit.source import top_source
 from approxnorm.model import RMSNorm
 from approxnorm.rmsnorm import ports_datapath
 
-MAX_LANES = 4096
+MAX_BEAT_BITS = 1024  # of an ap_uint, unless everybody who includes its header raises that
 
 
 def emit_kernel(
@@ -31,7 +32,8 @@ def emit_kernel(
     lanes: elements a beat; it need not divide dim. top: the name of the function. residual: the
     kernel adds a second stream to x first, and writes the sums out as well.
 
-    Raises ApproxNormError for the exact yardstick, which has no hardware.
+    Raises ApproxNormError for the exact yardstick, which has no hardware, and for lanes of which a
+    beat would pass 1024 bits.
     """
     datapath = model.assembly.require_datapath()
     return kernel_files(Kernel({"": model}, datapath, model.dim, lanes, top, False, residual))
@@ -119,8 +121,22 @@ def _check_registers(kernel: Kernel) -> None:
             )
 
 
+def _check_lanes(kernel: Kernel) -> None:
+    ports = kernel.datapath.ports
+    widths = [ports[name].interval.width for name in ("x", kernel.datapath.output)]
+    if kernel.ports:
+        widths.append(channel_width(kernel))
+    most = MAX_BEAT_BITS // max(widths)
+    if not 1 <= kernel.lanes <= most:
+        raise ApproxNormError(
+            f"lanes is {kernel.lanes}; allowed: 1 to {most}, as a beat has at most {MAX_BEAT_BITS}"
+            f" bits and a lane of this kernel takes {max(widths)}"
+        )
+
+
 def kernel_files(kernel: Kernel) -> dict[str, str]:
-    """Every source file by its path."""
+    """Every source file by its path; ApproxNormError for lanes that make no beat."""
+    _check_lanes(kernel)
     return {
         f"kernel/{kernel.top}.hpp": top_header(kernel),
         f"kernel/{kernel.top}.cpp": top_source(kernel),

@@ -125,7 +125,7 @@ def _round_shift(node: Node, args: Sequence[Argument]) -> str:
         inner = _rounded(node, args, _format(near, rounding, Overflow.SAT), type_of(near))
     mode = Overflow.SAT if overflow is Overflow.SAT_SYM else overflow
     return (
-        f"approx::limit<AP_{mode}, {type_of(node.interval)} >(\n        {inner},"
+        f"approx::limit<AP_{mode}, {type_of(node.interval)} >({inner},"
         f" {literal(limits.lo)}, {literal(limits.hi)})"
     )
 
@@ -170,7 +170,7 @@ def _rounded(node: Node, args: Sequence[Argument], form: tuple[int, bool, str], 
     # A left shift so far takes every value but 0 out of the format, and under WRAP to 0.
     left = min(max(-shift.interval.lo, 0), width + 1)
     return (
-        f"approx::round_shift<{result}, {name}, {left}, {right}>(\n        {_wide(args[0])},"
+        f"approx::round_shift<{result}, {name}, {left}, {right}>({_wide(args[0])},"
         f" {_wide(args[1])})"
     )
 

@@ -9,6 +9,7 @@ from string import Template
 
 import numpy as np
 
+from approxnorm.hls_ref.emit.layout import wrapped
 from approxnorm.hls_ref.emit.names import identifier, interval_text, type_of
 from approxnorm.hls_ref.emit.programs import function_text, program_text
 from approxnorm.hls_ref.emit.schedule import Pass, carried, passes_of
@@ -27,7 +28,8 @@ class Kernel:
     """A kernel: of one layer with its numbers baked in, or with run-time ports for several.
 
     layers: by name, in order; one if ports is False. dim: elements of a row, or of the longest.
-    datapath: with the layers' numbers as inputs if ports is True.
+    datapath: with the layers' numbers as inputs if ports is True. wrap: break long lines, for
+    people.
     """
 
     layers: dict[str, RMSNorm]
@@ -37,6 +39,7 @@ class Kernel:
     top: str = TOP
     ports: bool = False
     has_residual: bool = False
+    wrap: bool = True
 
     @property
     def first(self) -> RMSNorm:
@@ -102,7 +105,8 @@ class Kernel:
             "guard": self.top.upper(),
             "banner": self.banner,
         }
-        return Template(skeleton(name)).substitute(shared | fields)
+        text = Template(skeleton(name)).substitute(shared | fields)
+        return wrapped(text) if self.wrap else text
 
 
 def member(port: Port) -> str:

@@ -60,7 +60,8 @@ def mutate(
     report = progress or (lambda step, done: None)
     csim.find_compiler(), csim.find_ap_types()
     datapath = model.assembly.require_datapath()
-    kernel = Kernel({"": model}, datapath, model.dim, lanes)
+    # Mistakes are put into its lines, which must be whole.
+    kernel = Kernel({"": model}, datapath, model.dim, lanes, wrap=False)
     files = kernel_files(kernel)
     report("vectors", 0.0)
     codes = np.concatenate([c.codes for c in plan(model, level, seed, lanes=lanes).classes])
