@@ -9,8 +9,9 @@ from typing import TypeAlias
 import numpy as np
 
 from approxnorm.backends.numpy_backend import Arrays
-from approxnorm.program.datapath import Port
+from approxnorm.program.datapath import Datapath, Port
 from approxnorm.vectors.changes import Change, small_changes, table_change, whole_table_change
+from approxnorm.vectors.mistakes import mistakes
 from approxnorm.vectors.probe import Probe, Site
 
 ENTRY_GOALS = ("read", "seen_plus_one", "seen_minus_one")
@@ -91,12 +92,17 @@ class ValueGoals:
         return [Hits(np.arange(len(value)), value - self.port.interval.lo)]
 
 
+def all_changes(datapath: Datapath) -> list[Change]:
+    """Small changes, and the mistakes that engineers make."""
+    return small_changes(datapath) + [m.change for m in mistakes(datapath)]
+
+
 class ChangeGoals:
     """Each small change of the datapath: shown in y. Those seen often enough are not run again."""
 
     def __init__(self, probe: Probe, read_only: bool) -> None:
         self.probe = probe
-        self.changes: list[Change] = [] if read_only else small_changes(probe.datapath)
+        self.changes: list[Change] = [] if read_only else all_changes(probe.datapath)
         self.size = len(self.changes)
         self.open = np.ones(self.size, bool)
 
