@@ -48,7 +48,9 @@ def _columns(reach: Reach, kind: Kind, step: int) -> tuple[np.ndarray, np.ndarra
     values = np.repeat(kind.values, count)[::step]
     least = np.repeat(kind.least, count)[::step]
     channels = np.tile(kind.channels, len(kind.values))[::step]
-    if isinstance(reach.probe.model.spec.normalize, LogDomain):
+    # A row of one element has but that element's operand: none can stand for another.
+    alone = reach.probe.space.dim == 1
+    if isinstance(reach.probe.model.spec.normalize, LogDomain) and not alone:
         # Only the sum of logarithms, its sign and zero count: of each the least operand is kept.
         first = _different_sums(reach, values, channels)
         return values[first], channels[first], least[first]

@@ -11,7 +11,6 @@ from approxnorm.backends.numpy_backend import Arrays
 from approxnorm.formats import Overflow
 from approxnorm.methods.normalize.multiply import Multiply
 from approxnorm.program.signal import Program
-from approxnorm.vectors.changes import widened_nodes
 from approxnorm.vectors.factors import Classes, classes_of
 from approxnorm.vectors.reach import Kind, Reach
 from approxnorm.vectors.row_changes import RowTable
@@ -95,7 +94,7 @@ class Extremes:
 
     def _unlimited(self, values: np.ndarray, channel: int, rows: Arrays) -> np.ndarray:
         finish = self.reach.finish
-        program = widened_nodes(_without_limits(finish.program))
+        program = _without_limits(finish.program)
         channels = np.full(len(values), channel)
         trace = finish.paired(program, values, channels, rows)
         y = trace["y"].astype(np.int64)

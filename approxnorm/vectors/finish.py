@@ -9,6 +9,7 @@ import numpy as np
 from approxnorm.backends.numpy_backend import Arrays, NumpyBackend
 from approxnorm.program.datapath import Datapath, Level, MapStage, Port
 from approxnorm.program.signal import Program
+from approxnorm.vectors.changes import widened_nodes
 from approxnorm.vectors.probe import Probe
 from approxnorm.vectors.programs import last_program
 
@@ -50,6 +51,7 @@ class Finish:
         return {self.x: values} | {n: self.channels[n][channels] for n in self.channel_names}
 
     def _backend(self, program: Program, levels: Mapping[str, Level], dim: int) -> NumpyBackend:
+        program = widened_nodes(program)  # a factor may be another than any row's
         ports = {n.name: Port(n.name, "element", n.interval) for n in program.nodes if n.name}
         ports |= {n: Port(n, level, ports[n].interval) for n, level in levels.items()}
         inputs = tuple(ports[n] for n in program.inputs)

@@ -27,6 +27,7 @@ from approxnorm.vectors.reach import Reach
 
 BUDGET = 1 << 25  # elements tried for one proof
 CHUNK = 1 << 20
+MAX_MOVED = 1 << 20  # ranges of operands that are all tried
 SAMPLE = 1 << 14  # operands looked at in a first try
 SEED = 29  # of those samples
 FEW = 8  # elements kept for each factor
@@ -169,9 +170,11 @@ class RowChanges:
 
         first: stop at the first few. Otherwise every class of totals that shows it is there.
         """
-        if every and not self.columns.complete:
+        too_many = sum(len(m) for m in every) > MAX_MOVED
+        if every and (too_many or not self.columns.complete):
             return None
-        if first:
+        # A row of one element has no larger operand than that element's, nor a smaller one.
+        if first and self.reach.probe.space.dim > 1:
             every = [_without_repetitions(m) for m in every]
         counts = [np.searchsorted(self.columns.least, m.high, "right").sum() for m in every]
         if sum(int(c) for c in counts) > BUDGET:
@@ -189,18 +192,18 @@ class RowChanges:
         start = 0
         while start < len(order):
             # Rows with about as many columns are crossed together.
-            end = start + 1
-            while end < len(order) and (end + 1 - start) * int(counts[end]) <= CHUNK:
-                end += 1
+            size = max(1, CHUNK // max(1, int(counts[start])))
+            end = min(start + size, len(order))
+            while end > start + 1 and (end - start) * int(counts[end - 1]) > CHUNK:
+                end = start + (end - start) // 2
             columns = self.columns.take(slice(0, int(counts[end - 1])))
             yield from self._shown(moved.take(order[start:end]), columns)
             start = end
 
     def _shown(self, moved: Moved, columns: Columns) -> Iterator[Shown]:
         finish = self.reach.finish
-        program = widened_nodes(finish.program)
         plain, changed = (
-            finish.crossed(program, columns.values, columns.channels, rows)
+            finish.crossed(finish.program, columns.values, columns.channels, rows)
             for rows in (moved.plain, moved.changed)
         )
         held = columns.least[None, :] <= moved.high[:, None]
@@ -271,8 +274,10 @@ class Comparison:
         guard, eps = self.tables[0].guard, [t.eps[shift] for t in self.tables]
         assert guard is not None
         cuts = [(first - 1 - e) >> guard for e in eps]
-        high = np.unique(np.concatenate([*cuts, [end]]))
+        # Both are ascending, which a stable sort makes use of.
+        high = np.sort(np.concatenate([*cuts, [end]]), kind="stable")
         high = high[(high >= start) & (high <= end)]
+        high = high[np.append(True, high[1:] != high[:-1])]
         low = high if words is not None else np.concatenate([[start], high[:-1] + 1])
         own, other = (self.classes.index((high << guard) + e) for e in eps)
         return self._moved(shift, low, high, own, other)
