@@ -41,12 +41,14 @@ class Change:
     """A changed datapath; ``stage`` is where it was changed.
 
     bits: what the sum of stage ``stage`` was narrowed to, if it was.
+    twin: a change elsewhere that changes as much, which may be easier to prove harmless.
     """
 
     name: str
     stage: int
     datapath: Datapath
     bits: int | None = None
+    twin: Change | None = None
 
     def y(self, probe: Probe, codes: np.ndarray) -> np.ndarray:
         """What the changed datapath makes of codes (rows, dim)."""

@@ -32,11 +32,13 @@ class Mistake:
     name: str
     stage: int
     datapath: Datapath
+    twin: Mistake | None = None
 
     @property
     def change(self) -> Change:
         """The same for the searches, which compute it in int64."""
-        return Change(self.name, self.stage, widened(self.datapath))
+        twin = None if self.twin is None else self.twin.change
+        return Change(self.name, self.stage, widened(self.datapath), twin=twin)
 
 
 def mistakes(datapath: Datapath) -> list[Mistake]:
@@ -45,10 +47,32 @@ def mistakes(datapath: Datapath) -> list[Mistake]:
     for s, stage in enumerate(datapath.stages):
         if isinstance(stage, MapStage):
             for name, program in _of_program(stage.program):
-                found.append(Mistake(name, s, _with_stage(datapath, s, stage, program)))
+                changed = _with_stage(datapath, s, stage, program)
+                found.append(Mistake(name, s, changed, _twin(datapath, name)))
         else:
             found += _of_reduction(datapath, s, stage)
     return found
+
+
+def _twin(datapath: Datapath, name: str) -> Mistake | None:
+    """A signal that is read as unsigned, made so where it comes from, if that is a row program."""
+    signal, _, what = name.partition(": ")
+    signal = signal.rpartition(".")[2]
+    if what != UNSIGNED:
+        return None
+    for s, stage in enumerate(datapath.stages):
+        if not isinstance(stage, MapStage) or stage.level != "row":
+            continue
+        if signal in stage.program.output_names:
+            place = next(i for i, n in enumerate(stage.program.nodes) if n.name == signal)
+            rewrite = _as_unsigned(stage.program.nodes[place])
+            program = rewritten(stage.program, place, rewrite, unsigned=True)
+            return Mistake(f"{name}, where it is made", s, _with_stage(datapath, s, stage, program))
+    return None
+
+
+def _as_unsigned(node: Node) -> Rewrite:
+    return lambda v, a: ops.bits(v, node.interval.width - 1, 0)
 
 
 def _with_stage(datapath: Datapath, index: int, stage: MapStage, program: Program) -> Datapath:
@@ -86,7 +110,7 @@ def _of_node(program: Program, index: int, users: Sequence[Node]) -> Iterator[tu
     """(what is wrong, rewrite) for one node."""
     node = program.nodes[index]
     if node.op in ("input", "lookup") and node.interval.signed:
-        yield UNSIGNED, lambda v, a: ops.bits(v, node.interval.width - 1, 0)
+        yield UNSIGNED, _as_unsigned(node)
     if node.name == "parity":
         yield "swapped", lambda v, a: ops.sub(1, v)
     yield from _BY_OP.get(node.op, lambda n, p: iter(()))(node, program)
@@ -233,17 +257,22 @@ _BY_OP: dict[str, Callable[[Node, Program], Iterator[tuple[str, Rewrite]]]] = {
 def rewritten(program: Program, index: int, rewrite: Rewrite, *, unsigned: bool = False) -> Program:
     """The program with one node's value made by ``rewrite``, in the width that the node had.
 
-    unsigned: what reads it takes it as unsigned, of the same width.
+    unsigned: what reads it takes it as unsigned, of the same width, and all that follows keeps the
+    width that it had.
     """
     inputs = [(n.name or "", n.interval) for n in program.nodes[: len(program.inputs)]]
     tracer = Tracer(program.name, inputs)
     signals: list[Signal] = []
+    follows = {index} if unsigned else set()
     for i, node in enumerate(program.nodes):
         signal = tracer.replay(node, signals)
         if i == index:
             inner = program.nodes[node.args[0]].args if node.args else ()
             changed = rewrite(signal, [signals[a] for a in (*node.args, *inner)])
             signal = changed if unsigned else _fit(tracer.lift(changed), node.interval)
+        elif follows & set(node.args):
+            follows.add(i)
+            signal = _fit(signal, node.interval)
         if node.name is not None and node.op != "input":
             tracer.name(signal, node.name)
         signals.append(signal)

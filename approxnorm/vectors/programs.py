@@ -63,7 +63,7 @@ def frontier(program: Program, name: str, values: np.ndarray) -> Arrays:
     The rest of the program knows nothing else of that input.
     """
     nodes = program.nodes
-    sources = _sources(nodes)
+    sources = sources_of(nodes)
     own = {i for i, s in enumerate(sources) if s == {name}}
     met = {a for n, s in zip(nodes, sources, strict=True) if s - {name} for a in n.args}
     found = sorted((own & met) | (own & set(program.outputs)))
@@ -78,7 +78,7 @@ def frontier(program: Program, name: str, values: np.ndarray) -> Arrays:
     return run_alone(shown, {**inputs, name: values.astype(np.int64)})
 
 
-def _sources(nodes: tuple[Node, ...]) -> list[set[str]]:
+def sources_of(nodes: tuple[Node, ...]) -> list[set[str]]:
     """The inputs that each node depends on."""
     found: list[set[str]] = []
     for node in nodes:
