@@ -21,12 +21,20 @@ PYTHON ?= $(shell for p in $(CANDIDATES); do \
 INSTALL_CXX := { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && \
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends g++; }
 
+# What takes minutes has its own command.
+BENCHMARKS := $(filter-out benchmarks/mutation_table.py,$(wildcard benchmarks/*.py))
+
+# Xilinx's ap_int and ap_fixed headers come with hls4ml, hence without its dependencies.
+HEADERS := --no-deps hls4ml==1.3.0
+
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types format bench setup-all clean distclean
+.PHONY: help demo test slow lint types format bench mutation setup-all clean distclean
 
 help:
 	@echo 'make demo       run the main job (PRESET=$(PRESET) OUT=$(OUT) INPUT=file.npz)'
 	@echo 'make test       linter, type checker, all tests'
+	@echo 'make slow       the tests that take longer: the whole conformance matrix of the C++ kernel'
+	@echo 'make mutation   the mutation table of every preset (half a minute each)'
 	@echo 'make lint       linter and type checker only'
 	@echo 'make format     put the source into the standard layout'
 	@echo 'make bench      the benchmarks'
@@ -39,6 +47,12 @@ demo: $(VENV)/.demo
 
 test: lint $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS)
+
+slow: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS) -m slow
+
+mutation: $(VENV)/.test
+	$(BIN)/python benchmarks/mutation_table.py
 
 lint: types
 	$(BIN)/ruff check .
@@ -57,7 +71,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff check --fix .
 
 bench: $(VENV)/.demo
-	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+	@for file in $(BENCHMARKS); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 # One stamp a set of libraries: a second run installs nothing, a changed pyproject.toml does.
 $(VENV)/.python:
@@ -72,14 +86,14 @@ $(VENV)/.python:
 
 $(VENV)/.demo: pyproject.toml setup.py | $(VENV)/.python
 	$(PIP) -e '.[report,safetensors]'
+	$(PIP) $(HEADERS)
 	@touch $@
 
-# hls4ml is here for Xilinx's ap_fixed headers alone, hence without its dependencies.
 $(VENV)/.test: pyproject.toml setup.py | $(VENV)/.python
 	@command -v g++ >/dev/null || $(INSTALL_CXX) || { echo 'the tests compile C++ with g++, which' \
 		'is missing: install it (on Debian: apt-get install g++).' >&2; exit 1; }
 	$(PIP) -e '.[test]'
-	$(PIP) --no-deps hls4ml==1.3.0
+	$(PIP) $(HEADERS)
 	@touch $@
 
 # torch by itself first, so that nothing else chooses its version.

@@ -372,7 +372,8 @@ def test_vectors_of_a_preset_without_data_are_nominal(cli: Cli, folder: Path, na
     assert made.json["scales"] == "nominal"
     assert made.json["notes"][:-1] == shown["notes"]
     assert "a pattern of +-1/2 to +-3/2" in made.json["notes"][-1]
-    pattern = np.array([0.5 + (37 * i % 64) / 64 for i in range(40)])
+    magnitude = np.array([0.5 + (648055 * (i + 1) % 2**20) / 2**20 for i in range(40)])
+    pattern = np.where(np.arange(40) % 8 == 5, -magnitude, magnitude)
     model = RMSNorm(RMSNormSpec(**shown["spec"]), pattern)
     vectors = read_vectors("v")
     assert vectors.digest == model.digest == made.json["digest"]

@@ -85,7 +85,8 @@ class LowBitStatistic(Statistic):
         The mean is sum * round(2**s / k) / 2**s with an 8-bit constant; only its leading one
         counts.
         """
-        assert self.step_offset is not None
+        chosen = self.step_offset
+        assert chosen is not None
         total = b.sum("magnitude_sum", magnitude)
         scale = MEAN_BITS + (b.dim - 1).bit_length()
         inverse = round(Fraction(1 << scale, b.dim))
@@ -95,7 +96,7 @@ class LowBitStatistic(Statistic):
             # dim lies in (2**(scale-9), 2**(scale-8)], so 2**scale / dim in [2**8, 2**9).
             span = (1 << MEAN_BITS, 2 << MEAN_BITS)
             position = ops.leading_one(s * ops.parameter("inverse_count", inverse, s, span))
-            offset = ops.setting("step_offset", self.step_offset, s, (-MAX_OFFSET, PORT_OFFSET))
+            offset = ops.setting("step_offset", chosen, s, (-MAX_OFFSET, PORT_OFFSET))
             least = offset - ops.setting("mean_scale", scale, s, (MEAN_BITS, MEAN_BITS + 20))
             exponent = ops.maximum(position + least, 0)
             if isinstance(least, Signal):

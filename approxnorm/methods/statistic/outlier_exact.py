@@ -82,6 +82,7 @@ class OutlierExact(LowBitStatistic):
         exact = b.sum("sum", square)
         low_sum = self.accumulate(b, exact)
         narrowed = low_sum is not exact
+
         def correct(low: Any, *rest: Any) -> Any:
             return self._correct(narrowed, low, rest[: len(largest)], *rest[len(largest) :])
 
