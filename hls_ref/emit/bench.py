@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from approxnorm.hls_ref.emit.kernel import Kernel, channel_values
 from approxnorm.hls_ref.emit.names import identifier, literal
-from approxnorm.hls_ref.emit.passes import signal_names
+from approxnorm.hls_ref.emit.passes import own_signals
 from approxnorm.hls_ref.emit.ports import channel_width, register_values
 from approxnorm.hls_ref.emit.tables import numbers
 
@@ -15,9 +15,9 @@ def bench_config(kernel: Kernel) -> str:
     """The text of the header."""
     ports = kernel.datapath.ports
     signals = "".join(
-        f"    {{\"{name}\", '{ports[name].level[0]}', {ports[name].interval.width},"
-        f" {_bool(ports[name].interval.signed)}}},\n"
-        for name in signal_names(kernel)
+        f"    {{\"{own.name}\", '{own.level[0]}', {ports[own.name].interval.width},"
+        f" {_bool(ports[own.name].interval.signed)}}},\n"
+        for own in own_signals(kernel)
     )
     layers = "".join(f'    {{"{m.digest}", {m.dim}}},\n' for m in kernel.layers.values())
     return kernel.fill(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from approxnorm.hls_ref.emit.kernel import Kernel, channel_values, member
 from approxnorm.hls_ref.emit.names import bare, type_of
-from approxnorm.hls_ref.emit.passes import signal_names
+from approxnorm.hls_ref.emit.passes import own_signals
 from approxnorm.hls_ref.emit.ports import ports_types, registers_type, stops
 
 
@@ -122,5 +122,5 @@ def datapath_header(kernel: Kernel) -> str:
 
 def trace_header(kernel: Kernel) -> str:
     """trace.hpp: how named signals reach a test bench."""
-    names = "".join(f"    SIGNAL_{name},\n" for name in signal_names(kernel))
+    names = "".join(f"    SIGNAL_{port.name},\n" for port in own_signals(kernel))
     return kernel.fill("trace.hpp.in", signals=names)

@@ -10,7 +10,7 @@ from approxnorm.hls_ref.emit.names import identifier, literal, type_of
 from approxnorm.hls_ref.emit.programs import function_name, signals_type
 from approxnorm.hls_ref.emit.schedule import Pass
 from approxnorm.hls_ref.emit.skeleton import skeleton
-from approxnorm.program.datapath import MapStage, ReduceStage
+from approxnorm.program.datapath import MapStage, Port, ReduceStage
 
 
 def pass_name(number: int) -> str:
@@ -50,9 +50,9 @@ def call_text(kernel: Kernel, step: Pass) -> str:
     return f"{pass_name(step.number)}({', '.join(renamed.get(n, n) for n in names)});"
 
 
-def signal_names(kernel: Kernel) -> list[str]:
+def own_signals(kernel: Kernel) -> list[Port]:
     """Every named signal of a layer's own datapath, in order of computation."""
-    return [p.name for p in kernel.first.assembly.require_datapath().signals()]
+    return kernel.first.assembly.require_datapath().signals()
 
 
 def uses_channels(kernel: Kernel, step: Pass) -> bool:
@@ -99,10 +99,15 @@ def _begin(kernel: Kernel, step: Pass) -> Iterator[str]:
     if step.number > 0:
         return
     yield "trace_row();"
-    told = set(signal_names(kernel))
+    yield from _tell_registers(kernel, "row", "0")
+
+
+def _tell_registers(kernel: Kernel, level: str, index: str) -> Iterator[str]:
+    """Registers that are signals of the layer's own datapath, there of this level."""
+    levels = {p.name: p.level for p in own_signals(kernel)}
     for port in kernel.registers:
-        if port.name in told:
-            yield f"trace_signal({_signal_id(port.name)}, 0, row_in.{identifier(port.name)});"
+        if levels.get(port.name) == level:
+            yield f"trace_signal({_signal_id(port.name)}, {index}, row_in.{identifier(port.name)});"
 
 
 def _read(kernel: Kernel, step: Pass) -> Iterator[str]:
@@ -123,6 +128,7 @@ def _element(kernel: Kernel, step: Pass) -> Iterator[str]:
     yield "const x_t x = approx::lane_of<x_t>(codes, lane);"
     if step.number == 0:
         yield f"trace_signal({_signal_id('x')}, index, x);"
+        yield from _tell_registers(kernel, "element", "index")
     known = {"x": "x"}
     for stage in step.elements:
         yield from _call_stage(kernel, stage, known, "row_in", "index")
