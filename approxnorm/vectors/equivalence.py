@@ -29,13 +29,15 @@ from approxnorm.vectors.programs import (
     run_alone,
 )
 from approxnorm.vectors.reach import MAX_VALUES, Reach
+from approxnorm.vectors.replaced import differing_values
 from approxnorm.vectors.row_changes import Comparison, RowChanges, Shown
 from approxnorm.vectors.sums import Sums
 
 UNMOVED = "it changes no output of the row program, whatever the operand"
 UNSHOWN = "it changes y for no operand and no element of a row that has it"
 
-MAX_INPUTS = 1 << 22  # inputs of one program that are all tried
+MAX_INPUTS = 1 << 21  # inputs of one program that are all tried
+MAX_FEW = 8  # values of x for which all else is tried
 MAX_LAST = 1 << 18  # of the last one, for which there are other proofs
 KEPT = 4  # comparisons kept at a time, each of as many numbers as there are classes
 MAX_ROWS = 1 << 17  # rows that are all tried, where there are no more
@@ -59,11 +61,15 @@ class Prover:
         self._reasons: dict[str, str | None] = {}
         self._compared: dict[str, Comparison | None] = {}
         self._shown: dict[str, list[Shown]] = {}
+        self._outputs: dict[int, Arrays] = {}  # of stages, for all their inputs
 
     def reason(self, change: Change) -> str | None:
         """Why the change is equivalent, in words; None: not proven."""
         if change.name not in self._reasons:
-            self._reasons[change.name] = self._reason(change)
+            found = self._reason(change)
+            if found is None and change.twin is not None:
+                found = self._reason(change.twin)
+            self._reasons[change.name] = found
         return self._reasons[change.name]
 
     def _reason(self, change: Change) -> str | None:
@@ -85,7 +91,7 @@ class Prover:
         if change.stage == self.probe.row_stage:
             proofs.append(self._no_element)
         elif change.stage == len(self.plain.stages) - 1:
-            proofs += [self._within_limits, self._all_sums]
+            proofs += [self._within_limits, self._all_sums, self._few_elements]
         elif stage.program.name == "row_exponent":
             proofs.append(self._scales)
         elif stage.program.name == "align":
@@ -153,23 +159,37 @@ class Prover:
         return "it changes y for none of all rows" if same else None
 
     def _same_outputs(self, change: Change) -> str | None:
+        if self._shown.get(change.name):  # some input gives other outputs, and it matters
+            return None
         stage, changed = (d.stages[change.stage] for d in (self.plain, change.datapath))
         assert isinstance(stage, MapStage) and isinstance(changed, MapStage)
         inputs = self._all_inputs(stage)
         if inputs is None:
             return None
         same = _same(
-            lambda: run_alone(stage.program, inputs), lambda: run_alone(changed.program, inputs)
+            lambda: self._known_outputs(change.stage, stage.program, inputs),
+            lambda: run_alone(changed.program, inputs),
         )
         return f"{stage.program.name} has the same outputs for every input" if same else None
 
-    def _all_inputs(self, stage: MapStage) -> Arrays | None:
-        """All combinations of a stage's inputs as flat arrays; None if there are too many."""
+    def _known_outputs(self, place: int, program: Program, inputs: Arrays) -> Arrays:
+        if place not in self._outputs:
+            self._outputs[place] = run_alone(program, inputs)
+        return self._outputs[place]
+
+    def _all_inputs(
+        self, stage: MapStage, given: Mapping[str, np.ndarray] | None = None
+    ) -> Arrays | None:
+        """All combinations of a stage's inputs as flat arrays; None if there are too many.
+
+        given: the values of some of them, where not all are wanted.
+        """
         names, size = stage.program.inputs, 1
-        most = MAX_LAST if stage is self.plain.stages[-1] else MAX_INPUTS
+        last = stage is self.plain.stages[-1] and given is None
+        most = MAX_LAST if last else MAX_INPUTS
         each = []
         for name in names:
-            values = self._values(name)
+            values = given[name] if given and name in given else self._values(name)
             if values is None or size * len(values) > most:
                 return None
             size *= len(values)
@@ -234,6 +254,25 @@ class Prover:
         if apart is None or len(apart):
             return None
         return "it changes y for no sum of logarithms"
+
+    def _few_elements(self, change: Change) -> str | None:
+        """A node of the last program that has another value for few x, and y never has."""
+        own, changed = (last_program(d) for d in (self.plain, change.datapath))
+        name = self.reach.x.name
+        values = self._values(name) if name in own.inputs else None
+        if values is None:
+            return None
+        few = differing_values(own, changed, name, values)
+        if few is None or len(few) > MAX_FEW:
+            return None
+        stage = self.plain.stages[-1]
+        assert isinstance(stage, MapStage)
+        inputs = self._all_inputs(stage, {name: few})
+        if inputs is None:
+            return None
+        same = _same(lambda: run_alone(own, inputs), lambda: run_alone(changed, inputs))
+        listed = ", ".join(str(v) for v in few)
+        return f"it matters to {name} = {listed} alone, whose y is the same" if same else None
 
     def _sum_fits(self, change: Change) -> str | None:
         """A sum made one bit narrower that never has that bit."""

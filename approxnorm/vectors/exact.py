@@ -38,7 +38,7 @@ class ExactRows:
     def _row(self, shown: Shown, place: int) -> np.ndarray | None:
         value, channel = int(shown.values[place]), int(shown.channels[place])
         operand = self._operand(int(shown.low[place]), int(shown.high[place]))
-        rest = operand - self._spike(value, channel)
+        rest = int(self.reach.sums(np.array(operand))) - self._spike(value, channel)
         others = self._others(channel)
         room = len(others) if self._most_exact is None else min(len(others), self._most_exact - 1)
         parts = self._parts(rest, room, shown.shift > 0 and abs(value) < self._peak)
@@ -59,7 +59,7 @@ class ExactRows:
 
     def _spike(self, value: int, channel: int) -> int:
         summed = bool(self.reach.summed[channel])
-        return int(self.reach.spike(np.array([value]))[0]) if summed else 0
+        return int(self.reach.sums(self.reach.spike(np.array([value])))[0]) if summed else 0
 
     def _raw(self, value: int, channel: int, shift: int) -> int:
         return value << shift if self.reach.bits is not None else value >> self._factors[channel]
@@ -96,7 +96,7 @@ class ExactRows:
             most = min(most, (1 << (self.reach.bits - 1)) - 1)
         sign = 1 if self.space.hi >= self.space.largest - 1 else -1
         magnitudes = np.arange(1, most + 1)
-        bound = self.reach.spike(sign * magnitudes)
+        bound = self.reach.sums(self.reach.spike(sign * magnitudes))
         distinct, first = np.unique(bound, return_index=True)
         return distinct[distinct > 0], magnitudes[first][distinct > 0]
 

@@ -22,6 +22,7 @@ from approxnorm.vectors.finish import Finish
 from approxnorm.vectors.probe import Probe
 from approxnorm.vectors.programs import run_alone
 
+MAX_SUMS = 1 << 25  # sums that are enumerated, at most
 MAX_VALUES = 1 << 18  # aligned values that are enumerated, at most
 
 _MONOTONE = ("input", "const", "add", "shl", "shr", "mul", "min", "max", "assume", "round_shift")
@@ -138,6 +139,23 @@ class Reach:
             else:
                 known |= run_alone(stage.program, {n: known[n] for n in stage.program.inputs})
         return min(highest, int(known[self.operand.name].max()))
+
+    @cached_property
+    def operands(self) -> np.ndarray | None:
+        """All operands, by the sum from 0 on that makes each; None unless one sum alone does."""
+        last = self.after_x[-1]
+        if not isinstance(last, MapStage) or len(last.program.inputs) != 1 or not self.bounded:
+            return None
+        interval = self.probe.datapath.ports[last.program.inputs[0]].interval
+        if interval.lo != 0 or interval.hi >= MAX_SUMS:
+            return None
+        sums = np.arange(interval.hi + 1, dtype=np.int64)
+        operands = run_alone(last.program, {last.program.inputs[0]: sums})[self.operand.name]
+        return operands if (operands[1:] > operands[:-1]).all() else None
+
+    def sums(self, operand: np.ndarray) -> np.ndarray:
+        """Operands as what contributions add up to: themselves, or the sum that makes each."""
+        return operand if self.operands is None else np.searchsorted(self.operands, operand)
 
     def least_operand(self, shift: int) -> int:
         return self.least_peak if shift else 0

@@ -269,6 +269,7 @@ class Comparison:
         """Ranges of operands whose class is the same with either eps, cut where either changes."""
         start, end = self.reach.least_operand(shift), self.reach.most_operand
         first = self._first
+        words = words if self.reach.operands is None else None  # a single cut is hardly one
         if words is not None and len(first) > SAMPLE:
             first = first[np.sort(words.below(len(first), SAMPLE))]
         guard, eps = self.tables[0].guard, [t.eps[shift] for t in self.tables]
@@ -285,6 +286,9 @@ class Comparison:
     def _moved(
         self, shift: int, low: np.ndarray, high: np.ndarray, own: np.ndarray, other: np.ndarray
     ) -> Moved:
+        known = self.reach.operands
+        if known is not None:  # the largest of them in each range, if there is one
+            high = known[np.maximum(np.searchsorted(known, high, "right") - 1, 0)]
         plain = {n: v[own] for n, v in self.plain.items()}
         changed = {n: v[other] for n, v in self.changed.items()}
         apart = np.logical_or.reduce([plain[n] != changed[n] for n in plain])
