@@ -91,6 +91,7 @@ def run_batch(batch: list[Case], row_count: int, number: int) -> list[tuple[str,
             signals = sum(v.size for v in answer.signals.values())
             counts = {"kernels": 1, "codes": answer.y.size, "bad": bad}
             found.append((line, Counter(counts | {"signals": signals, "bad signals": bad_signals})))
+    print(f"batch {number} is done", file=sys.stderr, flush=True)
     return found
 
 

@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -105,7 +106,7 @@ class Kernels:
         done = subprocess.run(command, capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
         with got.open("rb") as file:
-            answers = [_answer(np.fromfile, file, c) for c in commands]
+            answers = [_answer(file, c) for c in commands]
             assert not file.read()
         return answers
 
@@ -125,10 +126,10 @@ def _part(i: int, before_runner: str) -> str:
     )
 
 
-def _answer(read: object, file: object, command: Command) -> Answer:
+def _answer(file: BinaryIO, command: Command) -> Answer:
     def take(*shape: int) -> np.ndarray:
         count = int(np.prod(shape))
-        values = np.fromfile(file, np.int64, count)  # type: ignore[call-overload]
+        values = np.fromfile(file, np.int64, count)
         assert values.size == count, "the program's answer is too short"
         return values.reshape(shape)
 

@@ -28,7 +28,7 @@ from approxnorm.methods.function import RSQRT_METHODS
 from approxnorm.methods.normalizers import NORMALIZERS
 from approxnorm.methods.statistics import STATISTICS
 
-BATCH = 9  # kernels in one compilation
+BATCH = 6  # kernels in one compilation
 LANES = (8, 4, 5, 16, 1, 3, 40)  # some divide dim, some do not, some are more than dim
 
 VARIANTS = ("zero_points", "channel_shifts", "row_exponent_outliers", "y_unsigned", "log_adder")
@@ -44,7 +44,7 @@ SOURCES: dict[str, tuple[Callable[[], Iterator[tuple[str, RMSNorm]]], int]] = {
     "presets": (preset_models, 17),
     "covering": (covering_models, 17),
     "variants": (variant_models, 8),
-    "random": (lambda: random_models(range(18)), 18),
+    "random": (lambda: random_models(range(12)), 12),
 }
 BATCHES = [
     (name, start) for name, (_, count) in SOURCES.items() for start in range(0, count, BATCH)

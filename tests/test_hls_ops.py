@@ -214,7 +214,7 @@ def two_values(op: Callable[..., Any], seed: int) -> Programs:
     rng, programs = random.Random(seed), Programs()
     spans = SMALL + WIDE
     pairs = [(a, b) for a in spans for b in spans]
-    for a, b in rng.sample(pairs, 36):
+    for a, b in rng.sample(pairs, 26):
         programs.one(op, a, b)
     for number in NUMBERS:  # as it stands in the text, on either side
         span = rng.choice(spans)
@@ -267,9 +267,9 @@ def signs() -> Programs:
 def shifts() -> Programs:
     rng, programs = random.Random(4), Programs()
     for span in ANY:
-        for amount in rng.sample((1, 3, 17, 31, 32, 44, 61), 3):
+        for amount in rng.sample((1, 3, 17, 31, 32, 44, 61), 2):
             programs.one(lambda x, n=amount: ops.shift_left(x, n), span)
-        for amount in rng.sample((1, 2, 8, 31, 32, 33, 61, 62, 63, 64, 200), 4):
+        for amount in rng.sample((1, 2, 8, 31, 32, 33, 61, 62, 63, 64, 200), 3):
             programs.one(lambda x, n=amount: ops.shift_floor(x, n), span)
     return programs
 
@@ -289,7 +289,7 @@ def fields() -> Programs:
         (70, 9),
     )
     for span in ANY:
-        for high, low in rng.sample(places, 4):
+        for high, low in rng.sample(places, 3):
             programs.one(lambda x, h=high, n=low: ops.bits(x, h, n), span)
     return programs
 
@@ -437,7 +437,7 @@ def any_sizes(seed: int) -> Programs:
         else:
             amount = rng.choice(AMOUNTS)
             programs.add(lambda x, f=function, n=amount: f(x, n), values)
-    for _ in range(4):  # the value as it stands in the text
+    for _ in range(3):  # the value as it stands in the text
         function, number = rounded(rng, rng.choice(LIMITS), 3), rng.choice(NUMBERS)
         programs.add(lambda s, f=function, v=number: f(v, s), rng.choice(SPANS))
     return programs
@@ -447,7 +447,7 @@ def unlimited() -> Programs:
     """No limits, where the interval shows that none are needed."""
     rng, programs = random.Random(3), Programs()
     for rounding in map(Rounding, ROUNDINGS):
-        for span in (VALUES[rng.randrange(4)], wide(40), wide(61, signed=False)):
+        for span in (rng.choice(VALUES), wide(61, signed=rng.random() < 0.5)):
             for amount in (0, 3, 80):
                 programs.one(lambda x, r=rounding, n=amount: ops.round_shift(x, n, r), span)
             programs.one(lambda x, s, r=rounding: ops.round_shift(x, s, r), span, (-2, 5))
@@ -455,7 +455,7 @@ def unlimited() -> Programs:
 
 
 @pytest.mark.parametrize("make", [every_mode, any_sizes])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_rounding_shifts(make: Callable[[int], Programs], seed: int, tmp_path: Path) -> None:
     make(seed).check(tmp_path)
 
@@ -468,12 +468,12 @@ def test_every_limit_is_drawn() -> None:
     drawn_limits = {
         (node.attrs["lo"], node.attrs["hi"])
         for make in (every_mode, any_sizes)
-        for seed in range(4)
+        for seed in range(3)
         for program in make(seed).traced
         for node in program.nodes
         if node.op == "round_shift"
     }
-    assert len(drawn_limits & set(LIMITS + SHIFTED + UNEVEN)) >= 20
+    assert len(drawn_limits & set(LIMITS + SHIFTED + UNEVEN)) >= 18
 
 
 # --- how numbers and names are written ----------------------------------------------------------
