@@ -39,6 +39,7 @@ Choice: TypeAlias = tuple[Change | None, np.ndarray]  # what should show, and wh
 
 BATCH_ELEMENTS = 1 << 18
 MAX_ENTRIES = 1024  # unseen entries of a table that rows are built for
+EXACT_ROUNDS = 4  # for each change, until a row shows it
 ENTRY_ROWS = 6  # rows tried for each
 COPIES = 3  # permuted copies of each aimed row
 
@@ -172,17 +173,18 @@ class Search:
         for goal in self.goals.unseen(changes):
             if self.goals.reached[self.goals.start(changes) + goal]:
                 continue  # a row for another has shown it
-            rows = self._exact(builder, changes.changes[goal])
-            found.append(self._keep(self.probe.space.codes(rows)))
+            shown = self.prover.shown(changes.changes[goal])
+            for _ in range(EXACT_ROUNDS if shown else 0):
+                rows = builder.rows(shown)
+                found.append(self._keep(self.probe.space.codes(rows)))
+                if self.goals.reached[self.goals.start(changes) + goal]:
+                    break
         for table, proofs in zip(self.goals.tables, self.entries, strict=True):
             for goal in self.goals.unseen(table)[:MAX_ENTRIES]:
                 shown = proofs.shown(int(goal) % 3, np.array([goal // 3]))
                 rows = builder.rows(shown, ENTRY_ROWS)
                 found.append(self._keep(self.probe.space.codes(rows)))
         return np.concatenate(found)
-
-    def _exact(self, builder: ExactRows, change: Change) -> np.ndarray:
-        return builder.rows(self.prover.shown(change))
 
     def aimed_rows(self) -> np.ndarray:
         """Rows whose operand is one at which an open goal shows."""

@@ -77,9 +77,16 @@ def heavy(space: Space, words: Words, n: int) -> Shapes:
 
 
 def flat(space: Space) -> np.ndarray:
-    """Values (n, dim): all elements 2**b - 1 or its negative, for each bit b, and the extremes."""
+    """Values (n, dim): all elements 2**b - 1 or its negative, for each bit b, and the extremes;
+    and the largest at either end over a floor, for a maximum that misses an end."""
     sizes = [(1 << b) - 1 for b in range(1, space.magnitude_bits + 1)]
     rows = [space.level(s) for m in sizes for s in (m, -m)]
+    even = np.arange(space.dim) % 2 == 0
+    for place in (0, space.dim - 1):
+        for drop in (2, 4, 6):
+            floor = np.full(space.dim, space.largest >> drop, np.int64)
+            floor[place] = space.largest
+            rows += [space.signed(floor, even), space.signed(floor, ~even)]
     return np.stack([*rows, space.level(space.lo), space.level(space.hi)])
 
 
