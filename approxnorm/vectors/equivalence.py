@@ -36,7 +36,7 @@ from approxnorm.vectors.sums import Sums
 UNMOVED = "it changes no output of the row program, whatever the operand"
 UNSHOWN = "it changes y for no operand and no element of a row that has it"
 
-MAX_INPUTS = 1 << 21  # inputs of one program that are all tried
+MAX_INPUTS = 1 << 22  # inputs of one program that are all tried
 MAX_FEW = 8  # values of x for which all else is tried
 MAX_LAST = 1 << 18  # of the last one, for which there are other proofs
 KEPT = 4  # comparisons kept at a time, each of as many numbers as there are classes
