@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import random_specs
 
-from approxnorm import RMSNorm, RMSNormSpec
+from approxnorm import RMSNorm, RMSNormSpec, preset
+from approxnorm.cli.nominal import nominal, nominal_gamma
 from approxnorm.errors import ApproxNormError
 from approxnorm.vectors import equivalence, plan
 from approxnorm.vectors.changes import Change, small_changes, table_change
@@ -20,6 +21,7 @@ from approxnorm.vectors.equivalence import Prover, reason
 from approxnorm.vectors.exact import ExactRows
 from approxnorm.vectors.factors import Classes
 from approxnorm.vectors.goals import all_changes
+from approxnorm.vectors.mistakes import mistakes
 from approxnorm.vectors.probe import Probe
 from approxnorm.vectors.random import Words
 from approxnorm.vectors.reach import Reach
@@ -233,3 +235,33 @@ def test_a_narrower_accumulator_is_seen_or_fits() -> None:
     ]
     assert len(narrower) == 2
     assert all(told[n]["equivalent"] for n in narrower if n in told)
+
+
+def preset_prover(name: str) -> Prover:
+    spec, _ = nominal(preset(name).with_dim(37))
+    return Prover(Probe(RMSNorm(spec, nominal_gamma(spec)[0])))
+
+
+@pytest.mark.parametrize(("name", "has_ties"), [("published-sole", False), ("int8-linear", True)])
+def test_modes_to_nearest_are_the_same_where_nothing_is_a_tie(name: str, has_ties: bool) -> None:
+    prover = preset_prover(name)
+    changes = [c for c in small_changes(prover.probe.datapath) if "normalize.y: round" in c.name]
+    nearest = [c for c in changes if "TRN" not in c.name]
+    assert len(changes) == 6 and len(nearest) == 4
+    reasons = {c.name: prover.reason(c) for c in changes}
+    assert all((reasons[c.name] is None) == has_ties for c in nearest)
+    assert all(reasons[c.name] is None for c in changes if c not in nearest)
+
+
+@pytest.mark.parametrize(
+    ("name", "mistake", "words"),
+    [
+        ("int8-log", "normalize.less_25: less or equal", "x = 0 alone"),
+        ("int8-log", "normalize.log_root: read as unsigned", "no operand and no element"),
+        ("published-haan", "normalize.mantissa: read as unsigned", "no output of the row program"),
+    ],
+)
+def test_mistakes_that_no_row_can_show_have_a_reason(name: str, mistake: str, words: str) -> None:
+    prover = preset_prover(name)
+    found = next(m for m in mistakes(prover.probe.datapath) if m.name == mistake)
+    assert words in (prover.reason(found.change) or "")

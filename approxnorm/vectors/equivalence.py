@@ -12,13 +12,14 @@ from functools import cached_property
 import numpy as np
 
 from approxnorm.backends.numpy_backend import Arrays
-from approxnorm.formats import Overflow, lowest
+from approxnorm.formats import Overflow, Rounding, lowest
 from approxnorm.model import RMSNorm
 from approxnorm.program.datapath import Datapath, MapStage, ReduceStage
 from approxnorm.program.signal import Program
 from approxnorm.vectors import scaling
 from approxnorm.vectors.changes import Change, widened
 from approxnorm.vectors.extremes import Extremes, y_rounding
+from approxnorm.vectors.no_ties import multiplies_at_once, none_is_a_tie
 from approxnorm.vectors.probe import Probe
 from approxnorm.vectors.programs import (
     changed_nodes,
@@ -36,6 +37,7 @@ from approxnorm.vectors.sums import Sums
 UNMOVED = "it changes no output of the row program, whatever the operand"
 UNSHOWN = "it changes y for no operand and no element of a row that has it"
 
+NEAREST = frozenset(Rounding) - {Rounding.TRN, Rounding.TRN_ZERO}
 MAX_INPUTS = 1 << 22  # inputs of one program that are all tried
 MAX_FEW = 8  # values of x for which all else is tried
 MAX_LAST = 1 << 18  # of the last one, for which there are other proofs
@@ -91,7 +93,7 @@ class Prover:
         if change.stage == self.probe.row_stage:
             proofs.append(self._no_element)
         elif change.stage == len(self.plain.stages) - 1:
-            proofs += [self._within_limits, self._all_sums, self._few_elements]
+            proofs += [self._within_limits, self._all_sums, self._no_ties, self._few_elements]
         elif stage.program.name == "row_exponent":
             proofs.append(self._scales)
         elif stage.program.name == "align":
@@ -254,6 +256,21 @@ class Prover:
         if apart is None or len(apart):
             return None
         return "it changes y for no sum of logarithms"
+
+    def _no_ties(self, change: Change) -> str | None:
+        """Another mode that rounds to nearest, where there is never a tie."""
+        own, changed = (last_program(d) for d in (self.plain, change.datapath))
+        places, classes = changed_nodes(own, changed), self.extremes.classes
+        if len(places) != 1 or classes is None or not multiplies_at_once(own):
+            return None
+        a, b = (dict(p.nodes[places[0]].attrs) for p in (own, changed))
+        modes = {a.pop("rounding", None), b.pop("rounding", None)}
+        if a != b or not modes <= NEAREST:
+            return None
+        weights, shifts = self.probe.weights(), self.reach.shifts
+        if not none_is_a_tie(self.rows.own, classes, self.rows.columns, weights, shifts):
+            return None
+        return "no product lies midway between two codes, by exhaustion"
 
     def _few_elements(self, change: Change) -> str | None:
         """A node of the last program that has another value for few x, and y never has."""
