@@ -22,18 +22,19 @@ INSTALL_CXX := { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-ge
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends g++; }
 
 # What takes minutes has its own command.
-BENCHMARKS := $(filter-out benchmarks/mutation_table.py,$(wildcard benchmarks/*.py))
+SLOW := benchmarks/mutation_table.py benchmarks/conformance_matrix.py
+BENCHMARKS := $(filter-out $(SLOW),$(wildcard benchmarks/*.py))
 
 # Xilinx's ap_int and ap_fixed headers come with hls4ml, hence without its dependencies.
 HEADERS := --no-deps hls4ml==1.3.0
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow lint types format bench mutation setup-all clean distclean
+.PHONY: help demo test lint types format bench conformance mutation setup-all clean distclean
 
 help:
 	@echo 'make demo       run the main job (PRESET=$(PRESET) OUT=$(OUT) INPUT=file.npz)'
 	@echo 'make test       linter, type checker, all tests'
-	@echo 'make slow       the tests that take longer: the whole conformance matrix of the C++ kernel'
+	@echo 'make conformance  every combination of methods as C++, 10 million codes (10 minutes)'
 	@echo 'make mutation   the mutation table of every preset (half a minute each)'
 	@echo 'make lint       linter and type checker only'
 	@echo 'make format     put the source into the standard layout'
@@ -48,8 +49,8 @@ demo: $(VENV)/.demo
 test: lint $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS)
 
-slow: $(VENV)/.test
-	$(BIN)/python -m pytest -n $(JOBS) -m slow
+conformance: $(VENV)/.test
+	$(BIN)/python benchmarks/conformance_matrix.py
 
 mutation: $(VENV)/.test
 	$(BIN)/python benchmarks/mutation_table.py
@@ -70,7 +71,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: $(VENV)/.demo
+bench: $(VENV)/.test
 	@for file in $(BENCHMARKS); do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 # One stamp a set of libraries: a second run installs nothing, a changed pyproject.toml does.

@@ -285,7 +285,7 @@ ONE = LAYERS["attn"]
         (
             {"a": ONE, "b": model_of("multiplier", y="ap_fixed<15,5,RND_CONV,SAT>")},
             {},
-            "layers a and b differ in what is no run-time port: y;",
+            "layers a and b differ in what is no run-time port: y.bits;",
         ),
         (LAYERS, dict(part="a b"), "part is 'a b'"),
         (LAYERS, dict(lanes=0), "lanes is 0; allowed"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from pydantic import BaseModel
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.hls_ref.emit.bench import bench_config
@@ -85,7 +86,7 @@ def _check_alike(first: Kernel, other: Kernel) -> None:
     if first.digest == other.digest:
         return
     (one, a), (two, b) = (next(iter(k.layers.items())) for k in (first, other))
-    differing = _differences(a.spec.to_dict(), b.spec.to_dict())
+    differing = _differences(a.spec, b.spec)
     raise ApproxNormError(
         f"layers {one} and {two} differ in what is no run-time port:"
         f" {', '.join(differing) or 'their tables'}; give each its own kernel, or one value"
@@ -98,11 +99,14 @@ _PORTED = {"dim", "eps", "eps_guard", "x.scale", "gamma.scale", "y.scale", "desc
 }
 
 
-def _differences(a: Mapping[str, Any], b: Mapping[str, Any], where: str = "") -> list[str]:
+def _differences(a: BaseModel, b: BaseModel, where: str = "") -> list[str]:
+    """Fields that differ between two specs; of two methods, the method."""
+    if type(a) is not type(b):
+        return [f"{where}method"]
     found = []
-    for key in sorted({*a, *b}):
-        name, one, two = f"{where}{key}", a.get(key), b.get(key)
-        if isinstance(one, dict) and isinstance(two, dict):
+    for key in type(a).model_fields:
+        name, one, two = f"{where}{key}", getattr(a, key), getattr(b, key)
+        if isinstance(one, BaseModel) and isinstance(two, BaseModel):
             found += _differences(one, two, f"{name}.")
         elif one != two and name not in _PORTED:
             found.append(name)
