@@ -19,7 +19,7 @@ FENCE = re.compile(r"^```(?P<kind>\S+)(?P<rest>[^\n]*)\n(?P<body>.*?)^```$", re.
 BLOCKS = [(m["kind"], m["rest"].strip(), m["body"]) for m in FENCE.finditer(PAGE)]
 LAYERS = {"attn": "layers_10_input_layernorm", "mlp": "layers_20_post_attention_layernorm"}
 COMMANDS = {"presets", "show", "rsqrt", "apply", "error", "vectors", "check", "compare", "run"}
-COMMANDS |= {"export", "schema"}
+COMMANDS |= {"mutate", "export", "schema"}
 
 
 def console_examples() -> list[tuple[str, list[str]]]:
