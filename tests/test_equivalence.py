@@ -15,7 +15,7 @@ import random_specs
 from approxnorm import RMSNorm, RMSNormSpec, preset
 from approxnorm.cli.nominal import nominal, nominal_gamma
 from approxnorm.errors import ApproxNormError
-from approxnorm.vectors import equivalence, plan
+from approxnorm.vectors import equivalence, plan, small_rows
 from approxnorm.vectors.changes import Change, small_changes, table_change
 from approxnorm.vectors.equivalence import Prover, reason
 from approxnorm.vectors.exact import ExactRows
@@ -265,3 +265,16 @@ def test_mistakes_that_no_row_can_show_have_a_reason(name: str, mistake: str, wo
     prover = preset_prover(name)
     found = next(m for m in mistakes(prover.probe.datapath) if m.name == mistake)
     assert words in (prover.reason(found.change) or "")
+
+
+def test_a_step_that_small_rows_alone_would_notice() -> None:
+    prover = preset_prover("outlier4-top4")
+    changes = {c.name: c for c in small_changes(prover.probe.datapath)}
+    assert "small rows alone" in (prover.reason(changes["step_stage.const_6: 0 becomes -1"]) or "")
+    assert prover.reason(changes["step_stage.const_6: 0 becomes 1"]) is None
+    # Were the factor another one in between, a row could notice.
+    edges = prover.edges()
+    assert edges is not None and prover.rows.own.guard is not None
+    between = np.sort(np.append(edges, prover.rows.own.eps[0] + (2000 << prover.rows.own.guard)))
+    change = changes["step_stage.const_6: 0 becomes -1"]
+    assert not small_rows.is_unnoticed(prover.reach, prover.rows.own, between, change)

@@ -16,7 +16,7 @@ from approxnorm.formats import Overflow, Rounding, lowest
 from approxnorm.model import RMSNorm
 from approxnorm.program.datapath import Datapath, MapStage, ReduceStage
 from approxnorm.program.signal import Program
-from approxnorm.vectors import scaling
+from approxnorm.vectors import scaling, small_rows
 from approxnorm.vectors.changes import Change, widened
 from approxnorm.vectors.extremes import Extremes, y_rounding
 from approxnorm.vectors.no_ties import multiplies_at_once, none_is_a_tie
@@ -96,6 +96,8 @@ class Prover:
             proofs += [self._within_limits, self._all_sums, self._no_ties, self._few_elements]
         elif stage.program.name == "row_exponent":
             proofs.append(self._scales)
+        elif stage.program.name == small_rows.STEP:
+            proofs.append(self._small_rows)
         elif stage.program.name == "align":
             proofs.append(self._neighbours_are_the_same)
         return [*proofs, self._same_outputs]
@@ -347,6 +349,12 @@ class Prover:
         if not scaling.is_invariant(self.reach, self.rows.own, change):
             return None
         return "it doubles rows and their root alike, by exhaustion"
+
+    def _small_rows(self, change: Change) -> str | None:
+        """A step that is another for small rows, whose factor is the same for all of them."""
+        if not small_rows.is_unnoticed(self.reach, self.rows.own, self.edges(), change):
+            return None
+        return "it matters to small rows alone, and those have one factor, by exhaustion"
 
     def _neighbours_are_the_same(self, change: Change) -> str | None:
         """An upper limit one less: what follows tells the two largest codes not apart."""

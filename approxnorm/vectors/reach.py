@@ -88,10 +88,11 @@ class Reach:
         statistic = self.probe.model.spec.statistic
         if isinstance(statistic, OutlierExact) and statistic.outliers == "top":
             # The largest magnitudes are squared exactly, and the rest adds squares.
-            return not any(self._narrowed())
+            return not any(self.narrowed())
         return all(self._adds_up(s) for s in self.after_x)
 
-    def _narrowed(self) -> Iterator[bool]:
+    def narrowed(self) -> Iterator[bool]:
+        """Of each of the statistic's stages, whether it narrows a sum."""
         return (isinstance(s, MapStage) and s.program.name == "accumulate" for s in self.after_x)
 
     def _adds_up(self, stage: MapStage | ReduceStage) -> bool:
