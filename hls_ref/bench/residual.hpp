@@ -1,8 +1,8 @@
 // The two addends of x, for a kernel with a fused residual add (driver::HAS_RESIDUAL).
 //
 // They lie in a folder of their own, since a folder of vectors holds nothing but vectors:
-//   a.hex, b.hex    rows x dim words of x's width, in the text form of x.hex; the saturating sum of
-//                   each pair is the word of x.hex
+//   a.hex, b.hex    rows x dim words of x's width, in the text form of x.hex; the sum of each
+//                   pair, in x's overflow mode, is the word of x.hex
 //   manifest.json   {"format": "approxnorm-residual", "format_version": 1,
 //                    "digest": the vectors' digest, "x_sha256": the SHA-256 of their x.hex,
 //                    "a": {"file": "a.hex", "sha256": ...}, "b": {"file": "b.hex", "sha256": ...}}
