@@ -17,7 +17,7 @@ def top_source(kernel: Kernel) -> str:
     parameters, arguments = _row_signature(kernel)
     return kernel.fill(
         "kernel.cpp.in",
-        helpers=_add_beats(kernel) if kernel.residual else "",
+        helpers=_add_beats() if kernel.residual else "",
         passes="\n".join(pass_text(kernel, p) for p in kernel.passes),
         row_parameters=",\n        ".join(parameters),
         buffers="".join(_buffers(kernel)),
@@ -67,7 +67,7 @@ def _interfaces(kernel: Kernel) -> Iterator[str]:
         yield f"#pragma HLS INTERFACE s_axilite port={name}\n"
 
 
-def _add_beats(kernel: Kernel) -> str:
+def _add_beats() -> str:
     return (
         "// The fused residual add: a beat of sums.\n"
         "static x_beat_t add_beats(const x_beat_t &a, const x_beat_t &b) {\n"
