@@ -56,6 +56,8 @@ def mutate(
 
 
 def _print(report: MutationReport) -> None:
+    from approxnorm.hls_ref.mutation.report import NOT_PROVEN
+
     columns = ("kind", "mutants", "killed by y", "by any signal", "equivalent", "survived")
     everything = [*report.kinds(), ("all", *report.counts())]
     print_table(f"Mutants against {report.rows} rows", columns, everything)
@@ -66,7 +68,7 @@ def _print(report: MutationReport) -> None:
         if reasons:
             print_line(title, bold=True)
         for reason, names in reasons.items():
-            print_line(reason or "no row shows it, and no proof that none can", indent=1)
+            print_line(reason or NOT_PROVEN, indent=1)
             for name in names:
                 print_line(name, indent=4)
     print_line(f"digest  {report.digest}")

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+NOT_PROVEN = "no row shows it, and no proof that none can"  # of a mutant that survived
+
 
 @dataclass(frozen=True)
 class Fate:
@@ -70,9 +72,6 @@ class MutationReport:
             "mutants": len(self.fates),
             "killed": self.killed,
             "killed_by_trace": self.killed_by_trace,
-            "survived": [
-                {"mutant": f.name, "reason": "no row shows it, and no proof that none can"}
-                for f in self.survived
-            ],
+            "survived": [{"mutant": f.name, "reason": NOT_PROVEN} for f in self.survived],
             "equivalent": [{"mutant": f.name, "reason": f.reason} for f in self.equivalent],
         }
