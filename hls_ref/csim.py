@@ -55,6 +55,12 @@ def find_ap_types() -> Path:
     )
 
 
+def require_tools() -> None:
+    """Raise ApproxNormError, with the remedy, if C simulation cannot run on this machine."""
+    find_compiler()
+    find_ap_types()
+
+
 _PLACES = (
     (AP_TYPES_VARIABLE, ""),
     ("XILINX_HLS", "include"),

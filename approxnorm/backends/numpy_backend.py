@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from approxnorm.backends.tabulate import MAX_BITS, Cone, ConeTable, find_cones, live_nodes
+from approxnorm.backends.tabulate import MAX_BITS, Cone, ConeTable, find_cones
 from approxnorm.program.datapath import Datapath, MapStage, ReduceStage
 from approxnorm.program.interval import Interval, bits_signed
 from approxnorm.program.ops import OPS
@@ -102,7 +102,7 @@ class _Plan:
     def _tabulate(self, narrow: Mapping[int, Interval]) -> None:
         cones = {c.node: c for c in find_cones(self.program, narrow)}
         self._cones = {i: (c, self._table(c)) for i, c in cones.items()}
-        live = live_nodes(self.program, frozenset(cones))
+        live = self.program.needed(given=frozenset(cones))
         self._order = tuple(i for i in self._order if i in live)
         self._results = {i: n for i, n in self._results.items() if i in self.program.outputs}
 
@@ -204,8 +204,7 @@ class NumpyBackend:
 def _reduce(stage: ReduceStage, values: np.ndarray, datapath: Datapath) -> Arrays:
     if values.shape[1] != datapath.dim:  # a signal that is the same in the whole row
         values = np.broadcast_to(values, (values.shape[0], datapath.dim))
-    stop = stage.start + (stage.count - 1) * stage.stride + 1
-    part = values[:, stage.start : stop : stage.stride]
+    part = values[:, stage.start : stage.stop : stage.stride]
     if stage.kind == "sum":
         dtype = _compute_dtype([datapath.ports[stage.outputs[0]].interval], 0)
         dtype = max(dtype, np.dtype(np.int32))

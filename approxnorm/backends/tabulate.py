@@ -33,7 +33,7 @@ class Cone:
 def find_cones(program: Program, narrow: Mapping[int, Interval]) -> list[Cone]:
     """The cones worth a table, largest first at each place; ``narrow`` are the usable inputs."""
     sources = _sources(program)
-    live = live_nodes(program)
+    live = program.needed()
     users: dict[int, set[int]] = {}
     for i in live:
         for a in program.nodes[i].args:
@@ -57,18 +57,6 @@ def _narrows(program: Program, node: int) -> bool:
     """Whether a node assumes what need not hold for every value that the input could have."""
     step = program.nodes[node]
     return step.op == "assume" and step.interval != program.nodes[step.args[0]].interval
-
-
-def live_nodes(program: Program, given: frozenset[int] = frozenset()) -> set[int]:
-    """Nodes that the outputs need; those in ``given`` need nothing themselves."""
-    live: set[int] = set()
-    stack = list(program.outputs)
-    while stack:
-        i = stack.pop()
-        if i not in live:
-            live.add(i)
-            stack += [] if i in given else program.nodes[i].args
-    return live
 
 
 def _sources(program: Program) -> list[set[int]]:

@@ -85,12 +85,14 @@ def run(
             progress=report,
         )
     warn_of_overflow(results["layers"])
+    by_default = missing is not None and None in (hls, check)
+    left_out = f"{_left_out(hls, check)}; {missing}" if by_default else None
     if json:
-        print_json(results)
+        print_json(results | {"left_out": left_out})
     else:
         _print(results, out, options.hls)
-        if missing is not None and None in (hls, check):
-            print_line(f"Left out, by default: {_left_out(hls, check)}; {missing}")
+        if left_out is not None:
+            print_line(f"Left out, by default: {left_out}")
     return DIFFERENT if differences(results) else 0
 
 

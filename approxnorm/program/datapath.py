@@ -49,6 +49,11 @@ class ReduceStage:
     count: int
     stride: int
 
+    @property
+    def stop(self) -> int:
+        """One past the last element that is taken."""
+        return self.start + (self.count - 1) * self.stride + 1
+
 
 @dataclass(frozen=True)
 class Datapath:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +49,19 @@ class Program:
     @property
     def output_names(self) -> tuple[str, ...]:
         return tuple(self.nodes[i].name or "" for i in self.outputs)
+
+    def needed(
+        self, roots: Iterable[int] | None = None, given: frozenset[int] = frozenset()
+    ) -> set[int]:
+        """Nodes that ``roots`` depend on, themselves too; of the outputs, if none are given.
+
+        Nodes in ``given`` need nothing.
+        """
+        found = set(self.outputs if roots is None else roots)
+        for i in range(len(self.nodes) - 1, -1, -1):
+            if i in found and i not in given:
+                found.update(self.nodes[i].args)
+        return found
 
     def named_nodes(self) -> list[Node]:
         """Every named signal but the inputs, in order of computation."""

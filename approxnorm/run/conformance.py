@@ -10,19 +10,13 @@ from typing import Any
 from approxnorm.conformance import check_classes, open_backends
 from approxnorm.conformance.backends import Backend
 from approxnorm.errors import ApproxNormError
-from approxnorm.hls_ref.csim import find_ap_types, find_compiler
+from approxnorm.hls_ref.csim import require_tools
 from approxnorm.model import RMSNorm
 from approxnorm.vectors import VectorClass, VectorSet
 
 BACKENDS = ("numpy", "cpp")
 Opening = Future[dict[str, Backend]]
 _COUNTS = ("rows", "codes", "mismatches")
-
-
-def require_tools() -> None:
-    """Raise ApproxNormError, with the remedy, if C simulation cannot run on this machine."""
-    find_compiler()
-    find_ap_types()
 
 
 def missing_tools() -> str | None:

@@ -123,7 +123,7 @@ def _label(program: Program, index: int) -> str:
 def _node_changes(program: Program) -> Iterator[tuple[int, Node, str]]:
     """(node index, changed node, in words) for every change within one program."""
     compared = {a for n in program.nodes if n.op in ("less", "equal", "min", "max") for a in n.args}
-    live = _live(program)
+    live = program.needed()
     for i, node in enumerate(program.nodes):
         if i not in live:
             continue
@@ -137,15 +137,6 @@ def _node_changes(program: Program) -> Iterator[tuple[int, Node, str]]:
                 if other != value:
                     changed = replace(node, attrs={"value": other})
                     yield i, changed, f"{value} becomes {other}"
-
-
-def _live(program: Program) -> set[int]:
-    """The nodes that an output depends on."""
-    live = set(program.outputs)
-    for i in range(len(program.nodes) - 1, -1, -1):
-        if i in live:
-            live.update(program.nodes[i].args)
-    return live
 
 
 def _round_shift_changes(

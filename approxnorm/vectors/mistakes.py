@@ -58,7 +58,8 @@ def _twin(datapath: Datapath, name: str) -> Mistake | None:
     """A signal that is read as unsigned, made so where it comes from, if that is a row program."""
     signal, _, what = name.partition(": ")
     signal = signal.rpartition(".")[2]
-    if what != UNSIGNED:
+    readers = [s for s in datapath.programs() if signal in s.program.inputs]
+    if what != UNSIGNED or len(readers) != 1:
         return None
     for s, stage in enumerate(datapath.stages):
         if not isinstance(stage, MapStage) or stage.level != "row":
@@ -96,13 +97,10 @@ def _of_program(program: Program) -> Iterator[tuple[str, Program]]:
 
 def _users(program: Program) -> dict[int, list[int]]:
     """The nodes that read each node, as far as an output depends on them."""
-    live = set(program.outputs)
     users: dict[int, list[int]] = {}
-    for i in range(len(program.nodes) - 1, -1, -1):
-        if i in live:
-            live.update(program.nodes[i].args)
-            for a in program.nodes[i].args:
-                users.setdefault(a, []).append(i)
+    for i in program.needed():
+        for a in program.nodes[i].args:
+            users.setdefault(a, []).append(i)
     return users
 
 

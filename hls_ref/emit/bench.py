@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from approxnorm.hls_ref.emit.kernel import Kernel, channel_values
 from approxnorm.hls_ref.emit.names import identifier, literal
 from approxnorm.hls_ref.emit.passes import own_signals
-from approxnorm.hls_ref.emit.ports import channel_width, register_values
+from approxnorm.hls_ref.emit.ports import channel_fields, channel_width, register_values
 from approxnorm.hls_ref.emit.tables import numbers
 
 
@@ -91,18 +91,16 @@ def _arguments(kernel: Kernel) -> list[str]:
 
 
 def _send_channels(kernel: Kernel) -> Iterator[str]:
-    width, low = channel_width(kernel), 0
+    width = channel_width(kernel)
     yield "    for (int start = 0; start < row_dim; start += LANES) {\n"
     yield "        channel_word_t word = 0;\n"
     yield "        for (int lane = 0; lane < LANES && start + lane < row_dim; lane++) {\n"
     yield "            const int index = start + lane;\n"
-    for port in kernel.channels:
-        size = port.interval.width
+    for port, low, high in channel_fields(kernel):
         yield (
-            f"            word.range(lane * {width} + {low + size - 1}, lane * {width} + {low}) ="
-            f" ap_int<64>({identifier(port.name)}_of[layer][index]).range({size - 1}, 0);\n"
+            f"            word.range(lane * {width} + {high}, lane * {width} + {low}) ="
+            f" ap_int<64>({identifier(port.name)}_of[layer][index]).range({high - low}, 0);\n"
         )
-        low += size
     yield "        }\n"
     yield "        channels_in.write(word);\n"
     yield "    }\n"

@@ -204,12 +204,11 @@ def _take(kernel: Kernel, reduction: ReduceStage, value: str) -> Iterator[str]:
 def _subset(kernel: Kernel, reduction: ReduceStage) -> str:
     """Which elements a reduction takes; "" for all."""
     start, stride = reduction.start, reduction.stride
-    stop = start + (reduction.count - 1) * stride + 1
     parts = [f"index >= {start}"] if start else []
     if kernel.ports:
         parts.append(f"index < row_in.{stop_register(reduction)}")
-    elif stop < kernel.datapath.dim:
-        parts.append(f"index < {stop}")
+    elif reduction.stop < kernel.datapath.dim:
+        parts.append(f"index < {reduction.stop}")
     if stride > 1:
         parts.append(f"(index - {start}) % {stride} == 0" if start else f"index % {stride} == 0")
     return " && ".join(parts)

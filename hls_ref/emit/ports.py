@@ -5,7 +5,7 @@ from __future__ import annotations
 from approxnorm.hls_ref.emit.kernel import Kernel, member
 from approxnorm.hls_ref.emit.names import identifier
 from approxnorm.hls_ref.emit.passes import stop_register
-from approxnorm.program.datapath import ReduceStage
+from approxnorm.program.datapath import Port, ReduceStage
 
 
 def stops(kernel: Kernel) -> list[str]:
@@ -20,15 +20,22 @@ def _reductions(kernel: Kernel) -> list[ReduceStage]:
 def register_values(kernel: Kernel, name: str) -> list[int]:
     """A layer's numbers in the order of registers_t."""
     own = kernel.layers[name].assembly.require_datapath()
-    ends = [
-        s.start + (s.count - 1) * s.stride + 1 for s in own.stages if isinstance(s, ReduceStage)
-    ]
+    ends = [s.stop for s in own.stages if isinstance(s, ReduceStage)]
     return [own.dim, *ends, *(own.settings[p.name] for p in kernel.registers)]
 
 
 def channel_width(kernel: Kernel) -> int:
     """Bits of all numbers of one channel."""
     return sum(p.interval.width for p in kernel.channels)
+
+
+def channel_fields(kernel: Kernel) -> list[tuple[Port, int, int]]:
+    """The numbers of one channel in a word: (port, its lowest bit, its highest bit)."""
+    fields, low = [], 0
+    for port in kernel.channels:
+        fields.append((port, low, low + port.interval.width - 1))
+        low += port.interval.width
+    return fields
 
 
 def registers_type(kernel: Kernel) -> str:
@@ -56,12 +63,10 @@ def ports_types(kernel: Kernel) -> str:
     """How a word of the stream becomes the channels' numbers of a beat."""
     if not kernel.channels:
         return ""
-    lines, low = [], 0
-    for port in kernel.channels:
-        high = low + port.interval.width - 1
+    lines = []
+    for port, low, high in channel_fields(kernel):
         target = f"beat.lane[lane].{identifier(port.name)}"
         lines.append(f"        {target}.range({high - low}, 0) = bits.range({high}, {low});\n")
-        low = high + 1
     width = channel_width(kernel)
     return (
         "\nstatic inline channel_beat_t unpack_channels(const channel_word_t &word) {\n"

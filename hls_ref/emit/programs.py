@@ -55,7 +55,7 @@ def _parameters(program: Program) -> str:
 def _statements(program: Program) -> Iterator[str]:
     """One line for each node that something reads, in order."""
     spelling = _spellings(program)
-    live = live_nodes(program)
+    live = program.needed(i for i, n in enumerate(program.nodes) if n.name is not None)
     for i, node in enumerate(program.nodes):
         if node.op == "input" or i not in live:
             continue
@@ -64,15 +64,6 @@ def _statements(program: Program) -> Iterator[str]:
         else:
             value = expression(node, [(spelling[a], program.nodes[a]) for a in node.args])
         yield from _assignment(node, spelling[i], value)
-
-
-def live_nodes(program: Program) -> set[int]:
-    """Nodes that a named signal depends on."""
-    live = {i for i, n in enumerate(program.nodes) if n.name is not None}
-    for i in range(len(program.nodes) - 1, -1, -1):
-        if i in live:
-            live.update(program.nodes[i].args)
-    return live
 
 
 def _spellings(program: Program) -> list[str]:

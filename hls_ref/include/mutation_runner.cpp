@@ -98,7 +98,7 @@ int main(int argc, char **argv) {
     for (int number = mutants + 1;
          entries && std::fscanf(entries, "%d %d %d", &table, &entry, &delta) == 3; number++) {
         approx_change_entry(table, entry, delta);
-        run(number, x, rows);
+        run_alone(number, x, rows);
         approx_change_entry(table, entry, -delta);
     }
     return 0;

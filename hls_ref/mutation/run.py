@@ -19,6 +19,7 @@ from approxnorm.hls_ref.mutation.report import Fate, MutationReport
 from approxnorm.hls_ref.mutation.sources import sources_with
 from approxnorm.hls_ref.mutation.wiring import shared_expressions, wiring_mutants
 from approxnorm.model import RMSNorm
+from approxnorm.tables.table import Table
 from approxnorm.vectors import plan
 from approxnorm.vectors.changes import Change, table_change
 from approxnorm.vectors.equivalence import Prover
@@ -58,7 +59,7 @@ def mutate(
     Raises ApproxNormError if there is no C++ compiler, or no ap_int.h.
     """
     report = progress or (lambda step, done: None)
-    csim.find_compiler(), csim.find_ap_types()
+    csim.require_tools()
     datapath = model.assembly.require_datapath()
     # Mistakes are put into its lines, which must be whole.
     kernel = Kernel({"": model}, datapath, model.dim, lanes, wrap=False)
@@ -169,4 +170,11 @@ def _why(prover: Prover, mutant: Mutant | Expression | EntryMutant) -> str:
 def _entry_change(probe: Probe, mutant: EntryMutant) -> Change:
     table = probe.datapath.tables()[mutant.table]
     site = next(s for s in probe.sites if s.table == table)
-    return table_change(probe, site, mutant.entry, mutant.delta)
+    entry = table.entries[mutant.entry]
+    return table_change(probe, site, mutant.entry, _stored(table, entry + mutant.delta) - entry)
+
+
+def _stored(table: Table, entry: int) -> int:
+    """What a memory as wide as the table keeps of an entry."""
+    kept = entry & ((1 << table.width) - 1)
+    return kept - (1 << table.width) if table.signed and kept >> (table.width - 1) else kept

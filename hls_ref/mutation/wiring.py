@@ -100,8 +100,7 @@ def _elements(kernel: Kernel, step: Pass) -> Iterator[Edit]:
 
 
 def _indices(reduction: ReduceStage) -> range:
-    stop = reduction.start + (reduction.count - 1) * reduction.stride + 1
-    return range(reduction.start, stop, reduction.stride)
+    return range(reduction.start, reduction.stop, reduction.stride)
 
 
 def _keeping(kernel: Kernel) -> Iterator[Edit]:

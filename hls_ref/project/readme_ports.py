@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from approxnorm.hls_ref.emit import Kernel
-from approxnorm.hls_ref.emit.ports import channel_width, register_values
+from approxnorm.hls_ref.emit.ports import channel_fields, channel_width, register_values
 from approxnorm.hls_ref.project.readme import ROWS_PORT, signal_row, streams
 from approxnorm.hls_ref.project.registers import FOLDER, Register, registers_of, word_width
 from approxnorm.hls_ref.project.templates import filled
@@ -108,11 +108,11 @@ def _values(kernel: Kernel, registers: list[Register]) -> Iterator[str]:
 
 def _word(kernel: Kernel) -> str:
     """The layout of channels_in."""
-    lane, low, fields = channel_width(kernel), 0, []
-    for port in kernel.channels:
-        high = low + port.interval.width - 1
-        fields.append(f"| `{port.name}` | [{high} : {low}] | `{port.interval.type_name}` |")
-        low = high + 1
+    lane = channel_width(kernel)
+    fields = [
+        f"| `{port.name}` | [{high} : {low}] | `{port.interval.type_name}` |"
+        for port, low, high in channel_fields(kernel)
+    ]
     values: dict[str, object] = {
         "word_width": word_width(kernel),
         "lane": lane,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from approxnorm.hls_ref.emit.kernel import Kernel, channel_values
 from approxnorm.hls_ref.emit.names import identifier
-from approxnorm.hls_ref.emit.ports import channel_width, register_values, stops
+from approxnorm.hls_ref.emit.ports import channel_fields, channel_width, register_values, stops
 from approxnorm.program import Interval
 from approxnorm.vectors.text import hex_digits
 
@@ -59,13 +59,10 @@ def channel_words(kernel: Kernel, name: str) -> list[int]:
     model = kernel.layers[name]
     values, width = channel_values(model), channel_width(kernel)
     words = [0] * -(-model.dim // kernel.lanes)
-    low = 0
-    for port in kernel.channels:
-        size = port.interval.width
+    for port, low, high in channel_fields(kernel):
         for index, code in enumerate(values[port.name].tolist()):
             beat, lane = divmod(index, kernel.lanes)
-            words[beat] |= (int(code) & ((1 << size) - 1)) << (lane * width + low)
-        low += size
+            words[beat] |= (int(code) & ((2 << high - low) - 1)) << (lane * width + low)
     return words
 
 
@@ -88,13 +85,11 @@ def register_files(kernel: Kernel) -> dict[str, bytes]:
 
 
 def _json(kernel: Kernel) -> bytes:
-    registers, low, fields = registers_of(kernel), 0, []
-    for port in kernel.channels:
-        span = port.interval
-        fields.append(
-            {"name": port.name, "low_bit": low, "width": span.width, "signed": span.signed}
-        )
-        low += span.width
+    registers = registers_of(kernel)
+    fields = [
+        {"name": p.name, "low_bit": low, "width": p.interval.width, "signed": p.interval.signed}
+        for p, low, _ in channel_fields(kernel)
+    ]
     data = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -113,7 +108,11 @@ def _json(kernel: Kernel) -> bytes:
             }
             for r in registers
         ],
-        "channels": {"word_width": word_width(kernel), "lane_width": low, "fields": fields},
+        "channels": {
+            "word_width": word_width(kernel),
+            "lane_width": channel_width(kernel),
+            "fields": fields,
+        },
         "layers": [
             {
                 "name": name,
