@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from approxnorm.errors import ApproxNormError
-from approxnorm.formats import Format
+from approxnorm.formats import Format, Overflow, lowest
 from approxnorm.model import RMSNorm
 from approxnorm.program import Interval, ops
 from approxnorm.program.signal import Program
@@ -49,10 +49,17 @@ def split(model: RMSNorm, codes: np.ndarray, seed: int = 0) -> tuple[np.ndarray,
 
     Pseudo-random, the same for the same seed. Where a code is the format's limit, some sums lie
     beyond it, so that the limiting is seen.
+
+    Raises ApproxNormError for codes outside x's format, and for its lowest code under SAT_SYM.
     """
     form = model.assembly.x_format
     rows = model.check_rows(np.asarray(codes), "codes").astype(np.int64)
     words = np.random.PCG64(seed & MAX_SEED).random_raw(rows.size).reshape(rows.shape)
+    if (rows < lowest(form.lo, form.hi, form.overflow)).any():
+        raise ApproxNormError(
+            f"x has overflow SAT_SYM, so no sum is its code {form.lo}, which the rows hold; allowed"
+            " for vectors of a residual add: SAT, SAT_ZERO or WRAP"
+        )
     zero, span = form.zero_point, form.hi - form.lo + 1
     # b such that a = codes - b + zero is a code again.
     least = np.maximum(form.lo, rows - form.hi + zero)
@@ -69,4 +76,4 @@ def split(model: RMSNorm, codes: np.ndarray, seed: int = 0) -> tuple[np.ndarray,
 
 def _saturates(form: Format) -> bool:
     """Whether sums past the limits give the limits, both of them."""
-    return form.overflow.name == "SAT"
+    return form.overflow is Overflow.SAT

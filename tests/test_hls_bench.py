@@ -672,6 +672,14 @@ def test_a_layer_must_not_get_lost(bench: Bench, tmp_path: Path, loss: str) -> N
     refused(bench, layers, "manifest.json is missing; give a folder of golden vectors, or one")
 
 
+def test_copies_of_one_layer_are_not_all_layers(bench: Bench, tmp_path: Path) -> None:
+    for name in ("first", "second", "third"):
+        shutil.copytree(bench.folder / "layers" / "first", tmp_path / "layers" / name)
+    done = bench.run(tmp_path / "layers")
+    assert (done.returncode, done.stdout.count("PASS: ")) == (2, 3)
+    assert f"has no vectors of the layer with the digest {model(1).digest}" in last_line(done)
+
+
 # --- a residual ---
 
 

@@ -100,3 +100,10 @@ def test_kernel_adds_and_tells_the_sums(tmp_path: Path) -> None:
         assert answer.sum is not None
         assert np.array_equal(answer.sum, x), name
         assert_equal(Command(model, x), answer, name)
+
+
+def test_symmetric_sums_never_give_the_lowest_code_that_vectors_hold() -> None:
+    spec = RMSNormSpec(**{**BASE, "x": "ap_fixed<8,4,RND,SAT_SYM>"})
+    model = RMSNorm(spec, np.ones(spec.dim or 0))
+    with pytest.raises(ApproxNormError, match="no sum is its code -128, which the rows hold"):
+        split(model, np.full((1, model.dim), -128))

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import norm_specs
 import numpy as np
 import pytest
 from hypothesis import given
@@ -1138,3 +1139,17 @@ def test_other_rounding_modes_are_told_apart() -> None:
     names = {c.name for c in small_changes(make().assembly.require_datapath())}
     expected = {f"normalize.y: rounding {m}" for m in Rounding if m is not Rounding.RND_CONV}
     assert expected <= names
+
+
+@pytest.mark.parametrize(
+    "statistic",
+    [
+        {"method": "low_bit", "step_exponent": 20},
+        {"method": "sole", "input_shift": 12},
+    ],
+)
+def test_a_statistic_that_is_always_0(statistic: dict[str, Any]) -> None:
+    spec = {**norm_specs.BASE, "eps": 0, "x": "ap_fixed<8,4>", "statistic": statistic}
+    made = plan(RMSNorm(RMSNormSpec(**spec), np.ones(12)), 1)
+    assert made.coverage["tables"] == []  # y is 0, whatever the tables hold
+    assert sum(len(c.codes) for c in made.classes) > 50

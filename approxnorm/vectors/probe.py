@@ -138,8 +138,9 @@ class Probe:
         for s, stage in enumerate(self.datapath.stages):
             if not isinstance(stage, MapStage):
                 continue
-            for node in stage.program.nodes:
-                if node.op == "lookup":
+            needed = stage.program.needed()  # else y depends on no entry: a sum that is always 0
+            for i, node in enumerate(stage.program.nodes):
+                if node.op == "lookup" and i in needed:
                     address = self._watch(s, node.args[0])
                     sites.append(Site(node.attrs["table"], s, stage.level, address))
         return sites

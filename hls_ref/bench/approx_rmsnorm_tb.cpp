@@ -19,6 +19,7 @@
 #include <cstdio>
 #include <exception>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,8 +71,11 @@ void run_kernel(const bench::VectorSet &set, const Job &job, bench::Comparison &
     comparison.stream(set.y, y, comparison.outputs);
 }
 
+std::set<int> replayed;  // numbers of the layers whose vectors were read
+
 int replay(const Job &job) {
     const bench::VectorSet set = bench::VectorReader(job.vectors).read();
+    replayed.insert(set.layer);
     bench::Comparison comparison(set);
 #ifdef APPROX_TRACE
     bench::Trace trace(set, comparison);
@@ -114,13 +118,17 @@ std::vector<Job> find_jobs(const Job &given) {
         throw bench::Error(manifest + " is missing; give a folder of golden vectors, or one whose"
                            " subfolders all are such");
     }
-    const std::size_t layers = static_cast<std::size_t>(driver::layer_count());
-    if (jobs.size() < layers) {
-        throw bench::Error(given.vectors + " has vectors of " + std::to_string(jobs.size()) +
-                           " layers; the kernel has " + std::to_string(layers) +
-                           ", and each must be replayed");
-    }
     return jobs;
+}
+
+// One set of vectors was asked for by name; a folder of sets must hold one of each layer.
+void require_every_layer(const std::string &vectors) {
+    for (int layer = 0; layer < driver::layer_count(); ++layer) {
+        if (replayed.count(layer) == 0) {
+            throw bench::Error(vectors + " has no vectors of the layer with the digest " +
+                               driver::digest(layer) + "; each layer must be replayed");
+        }
+    }
 }
 
 Job read_arguments(int argc, char **argv) {
@@ -158,11 +166,15 @@ void approx_trace(int signal, int index, long long code) {
 
 int main(int argc, char **argv) {
     const int worst = guarded([&] {
+        const Job given = read_arguments(argc, argv);
+        const std::vector<Job> jobs = find_jobs(given);
         int found = 0;
-        for (const Job &job : find_jobs(read_arguments(argc, argv))) {
+        for (const Job &job : jobs) {
             const int result = guarded([&] { return replay(job); });
             found = result > found ? result : found;
         }
+        const bool is_one_set = jobs.front().vectors == given.vectors;
+        if (found == 0 && !is_one_set) require_every_layer(given.vectors);
         return found;
     });
     std::fflush(stdout);

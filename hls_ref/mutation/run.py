@@ -25,6 +25,8 @@ from approxnorm.vectors.changes import Change, table_change
 from approxnorm.vectors.equivalence import Prover
 from approxnorm.vectors.probe import Probe
 
+UNUSED = "no y depends on the table"
+
 # (step, fraction of it done)
 Progress = Callable[[str, float], None]
 
@@ -161,15 +163,19 @@ def _kind(mutant: Mutant | Expression | EntryMutant) -> str:
 def _why(prover: Prover, mutant: Mutant | Expression | EntryMutant) -> str:
     """Why a mutant that no row shows cannot be shown by any; "" if that is not known."""
     if isinstance(mutant, EntryMutant):
-        return prover.reason(_entry_change(prover.probe, mutant)) or ""
+        change = _entry_change(prover.probe, mutant)
+        return UNUSED if change is None else prover.reason(change) or ""
     if mutant.harmless or isinstance(mutant, Expression) or mutant.change is None:
         return mutant.harmless
     return prover.reason(mutant.change) or ""
 
 
-def _entry_change(probe: Probe, mutant: EntryMutant) -> Change:
+def _entry_change(probe: Probe, mutant: EntryMutant) -> Change | None:
+    """The same in the datapath; None for a table that y does not depend on."""
     table = probe.datapath.tables()[mutant.table]
-    site = next(s for s in probe.sites if s.table == table)
+    site = next((s for s in probe.sites if s.table == table), None)
+    if site is None:
+        return None
     entry = table.entries[mutant.entry]
     return table_change(probe, site, mutant.entry, _stored(table, entry + mutant.delta) - entry)
 
