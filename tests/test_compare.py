@@ -61,7 +61,7 @@ def rows_of(y: np.ndarray, form: Callable[[Any], str] = str) -> bytes:
 def test_the_vectors_themselves_are_equal(vectors: VectorSet) -> None:
     result = compare(vectors.folder, vectors.folder)
     names = [e.name for e in vectors.manifest.signals]
-    assert result.equal and result.line() is None and result.unused == ()
+    assert result.equal and result.line() is None and result.not_compared == ()
     assert [r.signal for r in result.signals] == sorted(
         [*names, "x", "y"], key=names.index
     )  # x and y as words and as beats
@@ -175,7 +175,6 @@ def test_the_first_signal_of_the_first_row_is_named(vectors: VectorSet, tmp_path
     np.save(got / "mantissa.npy", mantissa)
     np.save(got / "y.npy", y)
     np.save(got / "sum.npy", root)
-    np.save(got / "other.npy", y)
     (got / "run.log").write_text("done", "utf-8")
     result = compare(vectors.folder, got)
     assert [(r.signal, r.mismatches) for r in result.signals] == [
@@ -183,7 +182,8 @@ def test_the_first_signal_of_the_first_row_is_named(vectors: VectorSet, tmp_path
         ("mantissa", 1),
         ("y", 1),
     ]
-    assert result.unused == ("other.npy",)
+    assert "x" in result.not_compared and "gamma" in result.not_compared
+    assert not {"sum", "mantissa", "y"} & set(result.not_compared)
     line = result.line()
     assert line is not None
     assert "row=4 lane=- element=- signal=mantissa" in line
@@ -316,6 +316,34 @@ def test_files_that_are_none_are_refused(vectors: VectorSet, tmp_path: Path) -> 
         compare(vectors.folder, tmp_path / "absent.hex")
     with pytest.raises(ApproxNormError, match="is a folder, whose files' names say"):
         compare(vectors.folder, vectors.folder, signal="y")
+
+
+def test_a_folder_without_y_or_with_other_names_is_refused(
+    vectors: VectorSet, y: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    got = tmp_path / "got"
+    got.mkdir()
+    (got / "x.hex").write_bytes((vectors.folder / "x.hex").read_bytes())
+    command = ["compare", str(vectors.folder), str(got)]
+    assert main(command) == 2
+    assert f"{got} holds no y, only x.hex; add y.hex" in capsys.readouterr().err
+    (got / "y.hex").write_bytes(hex_of(y))
+    assert main(command) == 0
+    assert "Not compared, as no file holds them: gamma, " in capsys.readouterr().out
+    for name in ("Y.hex", "sum_.mem", "out.dat", "mantissa_beats.hex", "other.npy"):
+        (got / name).write_bytes(hex_of(y))
+        assert main(command) == 2
+        assert f"{got / name} has a name that is no signal's" in capsys.readouterr().err
+        (got / name).unlink()
+    (got / "notes.txt").write_text("of the run", "utf-8")
+    assert main(command) == 0
+
+
+def test_a_single_file_that_is_not_y_says_so(
+    vectors: VectorSet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(vectors.folder), str(vectors.folder / "sum.hex")]) == 0
+    assert "all words are equal; y was not compared\n" in capsys.readouterr().out
 
 
 def test_signal_says_what_a_file_holds(vectors: VectorSet, tmp_path: Path) -> None:

@@ -57,7 +57,8 @@ def _print(result: Comparison) -> None:
     for found in result.signals:
         if found.hint is not None:
             print_line(f"Hint: {found.hint}")
-    if result.unused:
-        print_line(f"Not compared, as no signal has the name: {', '.join(result.unused)}")
+    if result.not_compared:
+        print_line(f"Not compared, as no file holds them: {', '.join(result.not_compared)}")
     print_line(f"digest  {result.digest}")
-    print_line("all words are equal" if result.equal else "NOT EQUAL")
+    without_y = "; y was not compared" if "y" in result.not_compared else ""
+    print_line(("all words are equal" if result.equal else "NOT EQUAL") + without_y)

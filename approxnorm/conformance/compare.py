@@ -41,13 +41,13 @@ class SignalResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What was compared, in order of computation; ``unused``: names that are no signal's."""
+    """What was compared, in order of computation; ``not_compared``: signals without a file."""
 
     digest: str
     rows: int
     dim: int
     signals: tuple[SignalResult, ...]
-    unused: tuple[str, ...]
+    not_compared: tuple[str, ...]
 
     @property
     def equal(self) -> bool:
@@ -73,7 +73,7 @@ class Comparison:
             "dim": self.dim,
             "signals": [result.to_dict() for result in self.signals],
             "first": None if self.first is None else self.first.to_dict(),
-            "unused": list(self.unused),
+            "not_compared": list(self.not_compared),
         }
 
 
@@ -87,21 +87,24 @@ def compare(
 ) -> Comparison:
     """Compare what hardware wrote with a folder of golden vectors.
 
-    got: a file, or a folder of files named after signals: NAME.hex or NAME.mem (a word a line),
-    NAME_beats.hex (a beat a line), NAME.dat (decimal codes, or real values of x and y), NAME.npy
-    (integers). signal: what a single file holds, if its name does not say so; else y.
+    got: a file, or a folder of files named after signals, y among them: NAME.hex or NAME.mem (a
+    word a line), NAME_beats.hex (a beat a line), NAME.dat (decimal codes, or real values of x and
+    y), NAME.npy (integers). signal: what a single file holds, if its name does not say so; else y.
     real: numbers in .dat files are real values even where all are integers.
 
-    Raises ApproxNormError for vectors that are not intact, and for a file of ``got`` that cannot
-    be read as words, or holds another number of them; it names the file.
+    Raises ApproxNormError for vectors that are not intact, for a folder without y, and for a file
+    of ``got`` that is no signal's, cannot be read as words, or holds another number of them; it
+    names the file.
     """
     known = read_vectors(vectors)
     if not known.rows:
         raise ApproxNormError(f"{vectors} has no rows to compare; write vectors with rows")
-    files, unused = find_files(known, Path(got), signal)
+    files = find_files(known, Path(got), signal)
     where = Where(known.manifest.classes, known.manifest.lanes, known.digest)
     results = [_compare_file(known, file, where, real) for file in files]
-    return Comparison(known.digest, known.rows, known.dim, tuple(results), tuple(unused))
+    given = {result.signal for result in results}
+    absent = tuple(e.name for e in known.manifest.signals if e.name not in given)
+    return Comparison(known.digest, known.rows, known.dim, tuple(results), absent)
 
 
 def _compare_file(vectors: VectorSet, file: GotFile, where: Where, real: bool) -> SignalResult:

@@ -22,6 +22,7 @@ BEATS = "_beats"
 HEX, DECIMAL, ARRAY = (".hex", ".mem"), (".dat",), (".npy",)
 SUFFIXES = (*HEX, *DECIMAL, *ARRAY)
 _MAX_BYTES = 200  # of text for each word: comments and addresses included
+OUTPUT = "y"
 _REAL_SIGNALS = ("x", "y")  # those whose codes stand for real numbers
 
 
@@ -46,13 +47,13 @@ class Got:
     lanes: np.ndarray | None = None
 
 
-def find_files(
-    vectors: VectorSet, got: Path, signal: str | None
-) -> tuple[list[GotFile], list[str]]:
-    """The files of ``got`` in order of computation, and names that no signal of the set has.
+def find_files(vectors: VectorSet, got: Path, signal: str | None) -> list[GotFile]:
+    """The files of ``got`` in order of computation.
 
-    got: a file or a folder; in a folder, files are taken by their names. signal: what a single
-    file holds; else its name says so, or it is y. Raises ApproxNormError if there is no such file.
+    got: a file or a folder; in a folder, files are taken by their names, and one of them is y's.
+    signal: what a single file holds; else its name says so, or it is y. Raises ApproxNormError if
+    there is no such file, and for one in the folder whose name is no signal's: it was meant to be
+    compared.
     """
     if got.is_dir():
         if signal is not None:
@@ -67,32 +68,37 @@ def find_files(
         raise ApproxNormError(f"{got} has the suffix {got.suffix!r}; allowed: {_allowed()}")
     named = _by_name(vectors, got) if signal is None else None
     beats = got.stem.endswith(BEATS)
-    return [named or _file(GotFile(got, vectors.signal(signal or "y"), beats))], []
+    return [named or _file(GotFile(got, vectors.signal(signal or OUTPUT), beats))]
 
 
 def _allowed() -> str:
     return "NAME.hex, NAME.mem, NAME_beats.hex, NAME.dat or NAME.npy"
 
 
-def _in_folder(vectors: VectorSet, folder: Path) -> tuple[list[GotFile], list[str]]:
+def _in_folder(vectors: VectorSet, folder: Path) -> list[GotFile]:
     found: list[GotFile] = []
-    unused = []
+    order = [e.name for e in vectors.manifest.signals]
     for path in sorted(folder.iterdir()):
         if path.suffix.lower() not in SUFFIXES or path.name.startswith("."):
             continue
         file = _by_name(vectors, path)
         if file is None:
-            unused.append(path.name)
-        else:
-            found.append(file)
+            raise ApproxNormError(
+                f"{path} has a name that is no signal's; allowed: {_allowed()}, where NAME is one"
+                f" of {', '.join(order)}; rename it, or take it out of the folder"
+            )
+        found.append(file)
     if not found:
-        names = ", ".join(e.name for e in vectors.manifest.signals)
         raise ApproxNormError(
             f"{folder} holds no file of a signal; allowed: {_allowed()}, where NAME is one of"
-            f" {names}"
+            f" {', '.join(order)}"
         )
-    order = [e.name for e in vectors.manifest.signals]
-    return sorted(found, key=lambda f: order.index(f.entry.name)), unused
+    if all(file.entry.name != OUTPUT for file in found):
+        raise ApproxNormError(
+            f"{folder} holds no {OUTPUT}, only {', '.join(f.path.name for f in found)}; add"
+            f" {OUTPUT}.hex or another file of it, or give one file in place of the folder"
+        )
+    return sorted(found, key=lambda f: order.index(f.entry.name))
 
 
 def _by_name(vectors: VectorSet, path: Path) -> GotFile | None:
