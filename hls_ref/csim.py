@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -24,16 +25,25 @@ STANDARD = "-std=c++14"
 AP_TYPES_VARIABLE = "AP_TYPES"  # a folder with ap_int.h, as in the exported Makefile
 
 
-def find_compiler() -> str:
-    """The C++ compiler: $CXX, else g++. ApproxNormError if there is none."""
-    wanted = os.environ.get("CXX") or "g++"
+def find_compiler() -> list[str]:
+    """The C++ compiler and arguments: the words of $CXX as a shell has them, else g++.
+
+    ApproxNormError if there is none.
+    """
+    text = os.environ.get("CXX", "")
+    try:
+        wanted, *arguments = shlex.split(text) or ["g++"]
+    except ValueError as error:
+        raise ApproxNormError(
+            f"CXX is {text!r}, where a quote is not closed; allowed: a compiler and its arguments"
+        ) from error
     found = shutil.which(wanted)
     if found is None:
         raise ApproxNormError(
             f"no C++ compiler: {wanted} is not on the path; install g++ (on Debian: apt-get"
             " install g++), or set CXX"
         )
-    return found
+    return [found, *arguments]
 
 
 def find_ap_types() -> Path:
@@ -81,7 +91,7 @@ def compile_program(
     out: Path, sources: Sequence[Path], includes: Sequence[Path], flags: Sequence[str] = ("-O2",)
 ) -> None:
     """Compile and link; ApproxNormError with the compiler's first complaint."""
-    command = [find_compiler(), STANDARD, *flags]
+    command = [*find_compiler(), STANDARD, *flags]
     for folder in includes:
         command += ["-I", str(folder)]
     for folder in (STREAM_INCLUDE, find_ap_types()):
@@ -91,7 +101,7 @@ def compile_program(
     )
     if done.returncode:
         complaints = [line for line in done.stderr.splitlines() if "error" in line]
-        first = (complaints or done.stderr.splitlines() or ["no message"])[0]
+        first = (complaints or done.stderr.splitlines() or [f"status {done.returncode}"])[0]
         raise ApproxNormError(f"{command[0]} refuses the kernel: {first}")
 
 

@@ -272,6 +272,32 @@ def test_cpp_without_a_compiler_is_an_error(
         run(model, "numpy", "cpp")
 
 
+@pytest.mark.parametrize("command", ["g++ -O0", "env 'LC_ALL=C' g++", " "])
+def test_the_compiler_may_have_arguments(
+    model: RMSNorm, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("CXX", command)
+    assert run(model, "cpp").equal
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("/no/such -O0", "no C++ compiler: /no/such is not on the path; install g++"),
+        ("g++ '-O0", 'CXX is "g++ \'-O0", where a quote is not closed; allowed: a compiler'),
+        ("false -O0", "false refuses the kernel: status 1"),
+        ("g++ --no-such-option", "--no-such-option"),
+    ],
+)
+def test_a_compiler_that_cannot_be_used_is_an_error(
+    model: RMSNorm, monkeypatch: pytest.MonkeyPatch, command: str, message: str
+) -> None:
+    monkeypatch.setenv("CXX", command)
+    with pytest.raises(ApproxNormError) as caught:
+        run(model, "cpp")
+    assert message in str(caught.value)
+
+
 def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parent.parent / "docs" / "conformance.md").read_text("utf-8")

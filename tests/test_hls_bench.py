@@ -135,7 +135,7 @@ def write_residual(vectors: Path, out: Path) -> None:
 
 
 def compile_cpp(source: Path, program: Path, *options: str) -> None:
-    command = [find_compiler(), *WARNINGS, *options, str(source), "-o", str(program)]
+    command = [*find_compiler(), *WARNINGS, *options, str(source), "-o", str(program)]
     built = subprocess.run(command, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr[:3000]
 
