@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -274,6 +275,75 @@ def test_make_fails_on_a_wrong_kernel(project: Project, tmp_path: Path) -> None:
     assert f"digest={project.digest}" in done.stdout
 
 
+# A compiler that leaves a line in `compiled` and a bench that passes.
+COMPILER = """#!/bin/sh
+echo "$@" >> compiled
+while test "$1" != -o; do shift; done
+printf '#!/bin/sh\\n' > "$2"; chmod +x "$2"
+"""
+
+
+def edit_with_an_old_time(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"#\n")
+    os.utime(path, (0, 0))
+
+
+@pytest.fixture
+def built(project: Project, tmp_path: Path) -> Path:
+    """A copy that a stand-in for the compiler has built once."""
+    folder = copy_of(project, tmp_path)
+    (folder / "cxx").write_text(COMPILER, "ascii")
+    (folder / "cxx").chmod(0o755)
+    assert (make(folder, "CXX=./cxx").returncode, compiled(folder)) == (0, 1)
+    assert (make(folder, "CXX=./cxx").returncode, compiled(folder)) == (0, 1)
+    return folder
+
+
+def compiled(folder: Path) -> int:
+    return (folder / "compiled").read_text("ascii").count("\n")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "Makefile",
+        "kernel/tables.hpp",
+        "kernel/approx/ops.hpp",
+        "kernel/approx_rmsnorm.cpp",
+        "tb/compare.hpp",
+        "tb/bench_config.cpp",
+        "csim/hls_stream.h",
+        "csim/ap_types/etc/ap_private.h",
+    ],
+)
+def test_make_builds_anew_when_a_file_is_another(path: str, built: Path) -> None:
+    edit_with_an_old_time(built / path)
+    assert (make(built, "CXX=./cxx").returncode, compiled(built)) == (0, 2)
+    assert (make(built, "CXX=./cxx").returncode, compiled(built)) == (0, 2)
+
+
+@pytest.mark.parametrize("flag", ["CXXFLAGS=-O1 -DNAME='\"n\"'", "AP_TYPES=csim/../csim/ap_types"])
+def test_make_builds_anew_when_a_flag_is_another(flag: str, built: Path) -> None:
+    assert (make(built, "CXX=./cxx", flag).returncode, compiled(built)) == (0, 2)
+    assert (make(built, "CXX=./cxx", flag).returncode, compiled(built)) == (0, 2)
+
+
+def test_make_fails_when_a_file_is_missing(built: Path) -> None:
+    for path in json.loads((built / "project.json").read_text("ascii"))["files"]:
+        if path.startswith(("kernel/", "tb/", "csim/hls")):
+            kept = (built / path).rename(built / "kept")
+            done = make(built, "CXX=./cxx")
+            assert done.returncode != 0, path
+            assert path in done.stderr
+            kept.rename(built / path)
+
+
+def test_make_fails_without_vectors(built: Path) -> None:
+    done = make(built, "CXX=./cxx", "VECTORS= ")
+    assert done.returncode != 0
+    assert "VECTORS is empty, so that nothing would be compared" in done.stderr
+
+
 def test_make_clean_leaves_the_project(project: Project, tmp_path: Path) -> None:
     folder = copy_of(project, tmp_path)
     (folder / "build").mkdir()
@@ -342,7 +412,8 @@ def test_vectors_at_a_path_that_make_cannot_name_are_refused(tmp_path: Path) -> 
 def test_former_project_is_replaced(project: Project, tmp_path: Path) -> None:
     folder = copy_of(project, tmp_path)
     (folder / "build").mkdir()
-    (folder / "build" / "bench").write_text("built")
+    for name in ("bench", "inputs"):
+        (folder / "build" / name).write_text("built")
     write_project(model_of("direct"), folder, level=0)
     assert json.loads((folder / "project.json").read_text())["digest"] == model_of("direct").digest
     assert not (folder / "build").exists()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -104,8 +105,26 @@ def _contents(plan: Plan, sets: Sets) -> dict[str, bytes]:
     files |= table_files(plan.kernel.datapath.tables())
     if plan.kernel.ports:
         files |= register_files(plan.kernel)
-    values = _values(plan, sets, bool(headers))
+    values = _values(plan, sets, bool(headers)) | _compiled(files)
     return files | {name: filled(name, values) for name in TEMPLATES}
+
+
+def _compiled(files: Iterable[str]) -> dict[str, object]:
+    """The Makefile's lists of what a bench is made of; Xilinx's headers may be elsewhere."""
+    own = [
+        path
+        for path in sorted(files)
+        if path.startswith(("kernel/", "tb/", "csim/")) and not path.startswith(ap_types.FOLDER)
+    ]
+    sources = [path for path in own if path.endswith(".cpp")]
+    headers = [path for path in own if not path.endswith(".cpp")]
+    return {"sources": _list(sources), "headers": _list(headers)}
+
+
+def _list(words: Sequence[str]) -> str:
+    """Words of a Makefile's variable, in lines that go on."""
+    lines = textwrap.wrap(" ".join(words), 84, break_long_words=False, break_on_hyphens=False)
+    return " \\\n           ".join(lines)
 
 
 def _package_files(folder: str, target: str) -> dict[str, bytes]:

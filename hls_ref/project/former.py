@@ -17,7 +17,7 @@ NAME = "project.json"
 FORMAT, FORMAT_VERSION = "approxnorm-hls-project", 1
 MAX_BYTES = 16 << 20
 # What `make` leaves behind, and `make clean` removes.
-BUILT = ("build/bench", "build/bench_trace", "build/bench_sanitize")
+BUILT = ("build/inputs", "build/bench", "build/bench_trace", "build/bench_sanitize")
 
 
 def listed_files(folder: Path) -> dict[str, str]:
