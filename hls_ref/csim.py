@@ -49,20 +49,36 @@ def find_compiler() -> list[str]:
 def find_ap_types() -> Path:
     """The folder of ap_int.h and ap_fixed.h: $AP_TYPES, a Vitis on the machine, or hls4ml's copy.
 
-    Raises ApproxNormError if there is none.
+    Raises ApproxNormError if there is none, and as ``check_ap_types_variable`` does.
     """
+    check_ap_types_variable()
     candidates = [Path(os.environ[v]) / sub for v, sub in _PLACES if os.environ.get(v)]
     spec = importlib.util.find_spec("hls4ml")
     if spec is not None and spec.origin:
         candidates.append(Path(spec.origin).parent / "templates" / "vivado" / "ap_types")
     for folder in candidates:
-        if (folder / "ap_int.h").is_file() and (folder / "ap_fixed.h").is_file():
+        if not _missing_headers(folder):
             return folder
     raise ApproxNormError(
         f"no ap_int.h and ap_fixed.h: set {AP_TYPES_VARIABLE} to the folder that holds them (the"
         " include folder of Vitis HLS, or Xilinx' HLS_arbitrary_Precision_Types from GitHub), or"
         " pip install --no-deps hls4ml"
     )
+
+
+def check_ap_types_variable() -> None:
+    """Refuse an AP_TYPES that is set and holds no headers: others would be used unnoticed."""
+    value = os.environ.get(AP_TYPES_VARIABLE)
+    missing = _missing_headers(Path(value)) if value else []
+    if missing:
+        raise ApproxNormError(
+            f"{AP_TYPES_VARIABLE} is {value!r}, where there is no {missing[0]}; set it to the"
+            " folder that holds ap_int.h and ap_fixed.h, or unset it"
+        )
+
+
+def _missing_headers(folder: Path) -> list[str]:
+    return [name for name in ("ap_int.h", "ap_fixed.h") if not (folder / name).is_file()]
 
 
 def require_tools() -> None:

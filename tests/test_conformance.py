@@ -272,6 +272,30 @@ def test_cpp_without_a_compiler_is_an_error(
         run(model, "numpy", "cpp")
 
 
+def test_a_wrong_ap_types_is_an_error_in_every_command(
+    model: RMSNorm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    spec = tmp_path / "s.json"
+    spec.write_text(json.dumps(BASE), "utf-8")
+    headers = tmp_path / "headers"
+    headers.mkdir()
+    out = ["--out", str(tmp_path / "out")]
+    for folder, name in ((tmp_path / "absent", "ap_int.h"), (headers, "ap_fixed.h")):
+        (headers / "ap_int.h").write_text("", "utf-8")
+        monkeypatch.setenv("AP_TYPES", str(folder))
+        for command in (["check", str(spec)], ["export", "hls", str(spec), *out], ["run", *out]):
+            arguments = [*command, str(spec)] if command[0] == "run" else command
+            assert main(arguments) == 2
+            err = capsys.readouterr().err
+            assert f"AP_TYPES is '{folder}', where there is no {name}; set it to" in err
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setenv("AP_TYPES", "")
+    assert run(model, "cpp").equal
+
+
 @pytest.mark.parametrize("command", ["g++ -O0", "env 'LC_ALL=C' g++", " "])
 def test_the_compiler_may_have_arguments(
     model: RMSNorm, monkeypatch: pytest.MonkeyPatch, command: str

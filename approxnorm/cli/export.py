@@ -94,9 +94,11 @@ def hls(
     shifts, step and row length are registers and a stream.
     """
     from approxnorm.cli.rows_model import choose_layers, choose_model
+    from approxnorm.hls_ref.csim import check_ap_types_variable
     from approxnorm.hls_ref.project import CLOCK_NS, PART, write_ports_project, write_project
 
     _check_max_dim(max_dim, runtime)
+    check_ap_types_variable()
     options: dict[str, Any] = {
         "level": level,
         "seed": seed,

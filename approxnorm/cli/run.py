@@ -60,12 +60,14 @@ def run(
     """
     from approxnorm.cli.layer_tables import warn_of_overflow
     from approxnorm.cli.models import read_gamma
+    from approxnorm.hls_ref.csim import check_ap_types_variable
     from approxnorm.inputs import default_activations
     from approxnorm.run import run_job
     from approxnorm.run.conformance import differences, missing_tools
     from approxnorm.run.job import Options
     from approxnorm.spec import load_spec
 
+    check_ap_types_variable()
     missing = missing_tools()
     options = Options(
         level=level,
