@@ -690,6 +690,8 @@ DATA_FAULTS = [
     (RUN.replace("--out r", "--out ."), None, ["current folder"]),
     (VECTORS.replace("--out v", "--out ."), None, ["current folder"]),
     (VECTORS + " --dim 9", None, ["--dim", "9", str(DIM)]),
+    (VECTORS + " --rows 5", None, ["--rows is 5", "--input is not given; give both"]),
+    (VECTORS.replace("vectors", "export hls") + " --rows 5", None, ["--rows is 5", "--input"]),
     (VECTORS.replace("spec.json", "int8-log"), None, ["dim", "--dim N", "--input"]),
     (VECTORS + " --input acts.npz", None, ["acts.npz", "--layer", "a, b"]),
     ("show nosuch", None, ["nosuch", "int8-linear"]),

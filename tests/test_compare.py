@@ -366,6 +366,8 @@ def test_real_values_may_look_like_integers(tmp_path: Path) -> None:
     text = rows_of(y)
     assert not compared(vectors, tmp_path / "y.dat", text).equal
     assert compared(vectors, tmp_path / "y.dat", text, real=True).equal
+    with pytest.raises(ApproxNormError, match="--real is given, but"):
+        compare(vectors.folder, vectors.folder, real=True)
 
 
 def test_vectors_without_rows_compare_nothing(vectors: VectorSet, tmp_path: Path) -> None:

@@ -214,6 +214,8 @@ def test_blocks_count_rows_from_the_first(model: RMSNorm, monkeypatch: pytest.Mo
     ("names", "message"),
     [
         (["numpy", "verilog"], "backends names 'verilog'; allowed: numpy, cpp"),
+        (["numpy", "cpp", "numpy"], "backends names numpy twice; name it once"),
+        ([""], "backends names ''; allowed: numpy, cpp"),
         ([], "backends is empty; allowed: one or more of numpy, cpp"),
         (["numpy", "absent"], "backend absent cannot be loaded (No module named"),
         (["nocompiler"], "no C++ compiler was found; install g++"),
@@ -348,6 +350,9 @@ def test_command_prints_rows_codes_and_mismatches(
     found = json.loads(capsys.readouterr().out)
     assert found["backends"]["wrongy"].keys() >= {"rows", "codes", "mismatches"}
     assert found["backends"]["wrongy"]["first"]["signal"] == "y"
+    for backends in ("numpy,", "numpy,numpy", ""):
+        assert main([*options, "--backends", backends]) == 2
+        assert capsys.readouterr().err.startswith("approxnorm: backends names ")
     assert main([*options, "--backends", "vhdl"]) == 2
     err = capsys.readouterr().err
     assert err.startswith("approxnorm: backends names 'vhdl'; allowed: numpy, cpp")

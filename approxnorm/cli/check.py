@@ -60,8 +60,9 @@ def check(
     from approxnorm.conformance import check as compare_backends
     from approxnorm.conformance.backends import check_names
 
-    names = check_names(name.strip() for name in backends.split(",") if name.strip())
-    chosen = choose_model(spec, dim, gamma, input, layer, max(rows, 1))
+    names = check_names(name.strip() for name in backends.split(","))
+    own_rows = None if input is None else max(rows, 1)
+    chosen = choose_model(spec, dim, gamma, input, layer, own_rows)
     with waiting("comparing backends"):
         result = compare_backends(
             chosen.model,

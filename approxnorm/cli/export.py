@@ -46,7 +46,7 @@ def hls(
     gamma: GammaOption = None,
     input: InputOption = None,
     layer: LayerOption = None,
-    rows: RowsOption = 64,
+    rows: RowsOption = None,
     level: LevelOption = 1,
     seed: SeedOption = 0,
     lanes: Annotated[

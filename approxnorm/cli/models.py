@@ -32,6 +32,13 @@ def check_layer_option(name: str | None, path: Path | None) -> None:
         raise ApproxNormError(f"--layer is {name!r}, but --input is not given; give both")
 
 
+def check_input_options(path: Path | None, layer: str | None, rows: int | None) -> None:
+    """The same of --layer and --rows."""
+    check_layer_option(layer, path)
+    if rows is not None and path is None:
+        raise ApproxNormError(f"--rows is {rows}, but --input is not given; give both")
+
+
 def pick_layer(path: Path, name: str | None) -> Layer:
     """The layer of that name, or the only one; ApproxNormError that lists the names if unclear."""
     layers = {layer.name: layer for layer in open_activations(path)}

@@ -42,7 +42,7 @@ def mutate(
     from approxnorm.cli.rows_model import choose_model
     from approxnorm.hls_ref.mutation import mutate as run_mutants
 
-    chosen = choose_model(spec, dim, gamma, input, layer, 1)
+    chosen = choose_model(spec, dim, gamma, input, layer, None)
     with step_bar() as progress:
         report = run_mutants(chosen.model, level=level, seed=seed, lanes=lanes, progress=progress)
     if json:

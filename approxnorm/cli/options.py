@@ -57,6 +57,10 @@ LanesOption = Annotated[
     typer.Option(parser=integer_in(1, 4096), metavar="N", help="Codes in a line of a beats file."),
 ]
 RowsOption = Annotated[
-    int,
-    typer.Option(parser=integer_in(1), metavar="N", help="Rows of FILE that are taken, at most."),
+    int | None,
+    typer.Option(
+        parser=integer_in(1),
+        metavar="N",
+        help="With --input: rows of FILE that are taken, at most; absent: 64.",
+    ),
 ]

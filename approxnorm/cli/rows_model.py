@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from approxnorm.spec import RMSNormSpec
 
 ONLY_LAYER = "layer"  # of a kernel with run-time ports that is made without data
+ROWS = 64  # of --input, if --rows does not say otherwise
 NOMINAL = "scales are nominal, not calibrated: give --input for vectors of your own layer"
 
 
@@ -38,22 +39,23 @@ def choose_model(
     gamma: Path | None,
     input: Path | None,
     layer: str | None,
-    rows: int,
+    rows: int | None,
     constant: str | None = None,
 ) -> RowsModel:
     """The model of SPEC: calibrated on --input, whose first rows are taken, or without data.
 
-    constant: takes the place of the spec's normalize.constant. Without --input open scales are
-    nominal, with a warning. Raises ApproxNormError for options that do not fit together, a spec or
-    file that cannot be used, and a dim that stays open.
+    rows: of --input, at most; 64 if absent. constant: takes the place of the spec's
+    normalize.constant. Without --input open scales are nominal, with a warning. Raises
+    ApproxNormError for options that do not fit together, a spec or file that cannot be used, and a
+    dim that stays open.
     """
-    from approxnorm.cli.models import check_layer_option, pick_layer, read_gamma
+    from approxnorm.cli.models import check_input_options, pick_layer, read_gamma
 
-    check_layer_option(layer, input)
+    check_input_options(input, layer, rows)
     spec = _spec(source, constant)
     if input is None:
         return _without_data(spec, dim, gamma)
-    return _of_layer(spec, dim, pick_layer(input, layer), read_gamma(gamma), rows)
+    return _of_layer(spec, dim, pick_layer(input, layer), read_gamma(gamma), rows or ROWS)
 
 
 def choose_layers(
@@ -62,7 +64,7 @@ def choose_layers(
     gamma: Path | None,
     input: Path | None,
     layer: str | None,
-    rows: int,
+    rows: int | None,
     constant: str | None = None,
 ) -> dict[str, RowsModel]:
     """The models of every layer of --input, or of the one that is named; without it, of SPEC alone.
@@ -70,11 +72,11 @@ def choose_layers(
     By names that folders may have, in the order of the file. They are for one kernel: a constant
     in a table is refused. All else is as in ``choose_model``.
     """
-    from approxnorm.cli.models import check_layer_option, pick_layer, read_gamma
+    from approxnorm.cli.models import check_input_options, pick_layer, read_gamma
     from approxnorm.inputs import open_activations
     from approxnorm.run.folders import folder_names
 
-    check_layer_option(layer, input)
+    check_input_options(input, layer, rows)
     spec = _spec(source, constant)
     _refuse_tables_of_layers(spec)
     if input is None:
@@ -83,7 +85,7 @@ def choose_layers(
     names = folder_names([found.name for found in layers])
     codes = read_gamma(gamma)
     return {
-        name: _of_layer(spec, dim, found, codes, rows)
+        name: _of_layer(spec, dim, found, codes, rows or ROWS)
         for name, found in zip(names, layers, strict=True)
     }
 

@@ -31,7 +31,7 @@ def vectors(
     lanes: LanesOption = 8,
     input: InputOption = None,
     layer: LayerOption = None,
-    rows: RowsOption = 64,
+    rows: RowsOption = None,
     gamma: GammaOption = None,
     dim: DimOption = None,
     json: JsonOption = False,

@@ -38,14 +38,16 @@ class TracingBackend(Protocol):
 
 
 def check_names(names: Iterable[str]) -> list[str]:
-    """The names without repetition; ApproxNormError for none, or one that is not registered."""
-    listed = list(dict.fromkeys(names))
+    """The names; ApproxNormError for none, one that is not registered, and one named twice."""
+    listed = list(names)
     allowed = ", ".join(BACKENDS)
     if not listed:
         raise ApproxNormError(f"backends is empty; allowed: one or more of {allowed}")
     for name in listed:
         if name not in BACKENDS:
             raise ApproxNormError(f"backends names {shown(name)}; allowed: {allowed}")
+        if listed.count(name) > 1:
+            raise ApproxNormError(f"backends names {name} twice; name it once")
     return listed
 
 

@@ -100,6 +100,10 @@ def compare(
     if not known.rows:
         raise ApproxNormError(f"{vectors} has no rows to compare; write vectors with rows")
     files = find_files(known, Path(got), signal)
+    if real and not any(file.is_decimal for file in files):
+        raise ApproxNormError(
+            f"--real is given, but {got} is no .dat file and holds none; leave it out"
+        )
     where = Where(known.manifest.classes, known.manifest.lanes, known.digest)
     results = [_compare_file(known, file, where, real) for file in files]
     given = {result.signal for result in results}

@@ -34,6 +34,10 @@ class GotFile:
     entry: SignalEntry
     beats: bool
 
+    @property
+    def is_decimal(self) -> bool:
+        return self.path.suffix.lower() in DECIMAL
+
 
 @dataclass(frozen=True)
 class Got:
