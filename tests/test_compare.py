@@ -264,6 +264,18 @@ REFUSED: dict[str, tuple[str, Callable[[np.ndarray], Any], str]] = {
     "letters": ("y.hex", lambda y: b"hello " + hex_of(y)[5:], "word 1 is 'hello'"),
     "bytes": ("y.hex", lambda y: bytes(range(128, 256)), "allowed: hex digits, x and z"),
     "too wide": ("y.hex", lambda y: b"4000" + hex_of(y)[4:], "word 1 is '4000'; allowed: 14 bits"),
+    "signed": (
+        "y.hex",
+        lambda y: b"c000" + hex_of(y)[4:],
+        "4 hex digits, and above these bits nothing but zeros or copies of the sign",
+    ),
+    "UTF-8": ("y.hex", lambda y: b"\xef\xbb\xbf" + hex_of(y), "the byte order mark of UTF-8"),
+    "UTF-16": ("y.hex", lambda y: hex_of(y).decode().encode("utf-16"), "order mark of UTF-16"),
+    "numbers in UTF-16": (
+        "y.dat",
+        lambda y: b"\xfe\xff" + rows_of(y).decode().encode("utf-16-be"),
+        "y.dat begins with the byte order mark of UTF-16; write it as plain ASCII",
+    ),
     "much too wide": ("y.hex", lambda y: b"0" * 40 + hex_of(y)[4:], "that is 4 hex digits"),
     "beats too wide": (
         "y_beats.hex",
@@ -281,7 +293,7 @@ REFUSED: dict[str, tuple[str, Callable[[np.ndarray], Any], str]] = {
     "real array": ("y.npy", lambda y: y * 0.5, "dtype float64; allowed: integer codes of y"),
     "turned array": ("y.npy", lambda y: y.T, "allowed: ("),
     "large codes": ("y.npy", lambda y: y.astype(np.uint64), "as signed integers"),
-    "objects": ("y.npy", lambda y: y.astype(object), "y.npy"),
+    "objects": ("y.npy", lambda y: y.astype(object), "dtype object; allowed: integer"),
     "no npy": ("y.npy", lambda y: b"codes", "y.npy"),
     "suffix": ("y.vcd", lambda y: b"", "has the suffix '.vcd'; allowed: NAME.hex"),
     "real sum": ("sum.dat", lambda y: b"0.5 " + b"0 " * (len(y) - 1), "is a signal of integers"),
@@ -306,11 +318,11 @@ def test_files_that_are_none_are_refused(vectors: VectorSet, tmp_path: Path) -> 
     with pytest.raises(ApproxNormError, match="holds no file of a signal"):
         compare(vectors.folder, got)
     (got / "y.hex").symlink_to(tmp_path / "elsewhere.hex")
-    with pytest.raises(ApproxNormError, match="is a symbolic link"):
+    with pytest.raises(ApproxNormError, match="is a symbolic link; allowed: a file that holds"):
         compare(vectors.folder, got)
     (got / "y.hex").unlink()
     os.mkfifo(got / "y.hex")
-    with pytest.raises(ApproxNormError, match="is no regular file"):
+    with pytest.raises(ApproxNormError, match="is no regular file; allowed: a file that"):
         compare(vectors.folder, got)
     with pytest.raises(ApproxNormError, match="does not exist"):
         compare(vectors.folder, tmp_path / "absent.hex")

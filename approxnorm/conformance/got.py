@@ -5,18 +5,21 @@ More is taken than golden vectors' own format allows: what simulators and boards
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from approxnorm.conformance import words
 from approxnorm.errors import ApproxNormError
 from approxnorm.inputs.npy import open_npy
+from approxnorm.inputs.stored import DtypeError, Stored
 from approxnorm.spec.rmsnorm_spec import RMSNormSpec
 from approxnorm.vectors import VectorSet
-from approxnorm.vectors.manifest import SignalEntry, require_regular
+from approxnorm.vectors.manifest import SignalEntry
 
 BEATS = "_beats"
 HEX, DECIMAL, ARRAY = (".hex", ".mem"), (".dat",), (".npy",)
@@ -118,7 +121,12 @@ def _by_name(vectors: VectorSet, path: Path) -> GotFile | None:
 
 def _file(file: GotFile) -> GotFile:
     """The same, if it is a file itself and can hold what it is said to."""
-    require_regular(file.path)
+    mode = file.path.lstat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a symbolic link" if stat.S_ISLNK(mode) else "no regular file"
+        raise ApproxNormError(
+            f"{file.path} is {kind}; allowed: a file that holds the words of {file.entry.name}"
+        )
     if file.beats and (file.entry.level != "element" or file.path.suffix.lower() not in HEX):
         raise ApproxNormError(
             f"{file.path}: beats are hex words of an element signal, and {file.entry.name} has the"
@@ -218,11 +226,7 @@ def _from_reals(
 
 
 def _from_array(file: GotFile, vectors: VectorSet) -> Got:
-    stored = open_npy(file.path)
-    if stored.dtype.kind not in "iu":
-        raise ApproxNormError(
-            f"{file.path} has dtype {stored.dtype}; allowed: integer codes of {file.entry.name}"
-        )
+    stored = _open_codes(file)
     shape = vectors.shape(file.entry)
     count = int(np.prod(stored.shape, dtype=object))
     _check_count(file, vectors, count, 1)
@@ -237,6 +241,23 @@ def _from_array(file: GotFile, vectors: VectorSet) -> Got:
             f" {file.entry.hi}, as signed integers"
         )
     return Got(codes.astype(np.int64).reshape(shape), np.zeros(shape, bool))
+
+
+def _open_codes(file: GotFile) -> Stored:
+    """The array of a .npy file, unread, if it holds integers."""
+    try:
+        stored = open_npy(file.path)
+    except DtypeError as error:
+        raise _no_codes(file, error.dtype) from error
+    if stored.dtype.kind not in "iu":
+        raise _no_codes(file, stored.dtype)
+    return stored
+
+
+def _no_codes(file: GotFile, dtype: np.dtype[Any]) -> ApproxNormError:
+    return ApproxNormError(
+        f"{file.path} has dtype {dtype}; allowed: integer codes of {file.entry.name}"
+    )
 
 
 def _check_count(file: GotFile, vectors: VectorSet, found: int, lanes: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
 import numpy as np
@@ -15,6 +16,11 @@ _BASE = re.compile(rb"^\d*'s?h")
 _WORD = re.compile(rb"^[0-9a-fxz?]+$")
 _INTEGER = re.compile(rb"^[+-]?\d+$")
 _UNKNOWN = b"xz?"
+_BOMS = {
+    codecs.BOM_UTF8: "UTF-8",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
 _MOST_BITS = 64  # of a word's sign extension
 
 _VALUES = np.zeros(256, np.uint8)
@@ -30,6 +36,7 @@ def hex_tokens(text: bytes, where: str) -> list[bytes]:
     digits, ``_`` between digits, a prefix 0x or 8'h, ``//`` and ``/* */`` comments, blank lines,
     several words a line, and @addresses that follow on. Raises ApproxNormError for anything else.
     """
+    _refuse_bom(text, where)
     text = _COMMENT.sub(_blank, text).lower()
     tokens = text.split()
     if b"@" in text:
@@ -46,6 +53,16 @@ def hex_tokens(text: bytes, where: str) -> list[bytes]:
                 " hex digits, x and z"
             )
     return tokens
+
+
+def _refuse_bom(text: bytes, where: str) -> None:
+    """Editors and PowerShell put a mark at the start of what they write as UTF-8 or UTF-16."""
+    for bom, name in _BOMS.items():
+        if text.startswith(bom):
+            raise ApproxNormError(
+                f"{where} begins with the byte order mark of {name}; write it as plain ASCII (in"
+                " PowerShell: Set-Content -Encoding ascii)"
+            )
 
 
 def _blank(comment: re.Match[bytes]) -> bytes:
@@ -85,7 +102,7 @@ def from_tokens(
     digits = max(hex_digits(size), min(longest, hex_digits(size) + _MOST_BITS // 4))
     for i, token in enumerate(tokens):
         if len(token) > digits:
-            raise _too_wide(tokens, i, size, where)
+            raise _too_wide(tokens, i, size, signed and lanes == 1, where)
     padded = b"".join(t.rjust(digits, t[:1] if t[:1] in _UNKNOWN else b"0") for t in tokens)
     raw = np.frombuffer(padded, np.uint8).reshape(len(tokens), digits)
     bits, unknown_bits = _bits(_VALUES[raw]), _bits(_UNKNOWN_DIGITS[raw])
@@ -114,18 +131,22 @@ def _check_upper(
     if signed:
         allowed |= upper.all(axis=1) & (bits[:, size - 1] == 1)
     if not allowed.all():
-        raise _too_wide(tokens, int(np.flatnonzero(~allowed)[0]), size, where)
+        raise _too_wide(tokens, int(np.flatnonzero(~allowed)[0]), size, signed, where)
 
 
-def _too_wide(tokens: list[bytes], index: int, size: int, where: str) -> ApproxNormError:
+def _too_wide(
+    tokens: list[bytes], index: int, size: int, signed: bool, where: str
+) -> ApproxNormError:
+    above = "zeros or copies of the sign" if signed else "zeros"
     return ApproxNormError(
         f"{where} word {index + 1} is {shown(tokens[index].decode())}; allowed: {size} bits, that"
-        f" is {hex_digits(size)} hex digits"
+        f" is {hex_digits(size)} hex digits, and above these bits nothing but {above}"
     )
 
 
 def decimal_tokens(text: bytes, where: str) -> list[bytes]:
     """The numbers of a .dat file, between blanks, commas or line ends."""
+    _refuse_bom(text, where)
     if text[:1] == b"\x93" or b"\0" in text:
         raise ApproxNormError(f"{where} is no text; allowed: decimal numbers, one row a line")
     return text.replace(b",", b" ").split()

@@ -20,6 +20,16 @@ def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
     return prod(shape[:-1]), shape[-1] if shape else 1
 
 
+class DtypeError(ApproxNormError):
+    """An array of a dtype that the readers do not know."""
+
+    def __init__(self, where: str, dtype: np.dtype[Any]) -> None:
+        super().__init__(
+            f"{where} has dtype {dtype}; allowed are {ALLOWED_DTYPES}, so convert it first"
+        )
+        self.dtype = dtype
+
+
 @dataclass(frozen=True, eq=False)
 class Stored:
     """An array in a file, seen as a matrix (rows, dim): the leading axes are flattened.
@@ -128,13 +138,11 @@ def _widen_bf16(raw: np.ndarray) -> np.ndarray:
 
 
 def check_dtype(where: str, dtype: np.dtype[Any]) -> None:
-    """Raise ApproxNormError unless dtype is a real number that the readers know."""
+    """Raise DtypeError unless dtype is a real number that the readers know."""
     # longdouble is kind 'f' too, but its bytes mean different things on different machines.
     if dtype.kind in "iu" or (dtype.kind == "f" and dtype.itemsize <= 8):
         return
-    raise ApproxNormError(
-        f"{where} has dtype {dtype}; allowed are {ALLOWED_DTYPES}, so convert it first"
-    )
+    raise DtypeError(where, dtype)
 
 
 def file_blocks(
