@@ -102,7 +102,7 @@ def _write_codes(folder: Path, sets: list[VectorSet]) -> None:
 
 
 def _write_sets(folder: Path) -> None:
-    """vectors of layer 0, layers/ of both, and residual/ for the first."""
+    """vectors of layer 0 with residual/vectors, and layers/ of both."""
     _write_config(folder)
     names = ("layers/first", "layers/second")
     (folder / "layers").mkdir()
@@ -111,7 +111,7 @@ def _write_sets(folder: Path) -> None:
         write_vectors(model(layer), folder / name, x_codes=rows, lanes=3)
     shutil.copytree(folder / names[0], folder / "vectors")
     _write_codes(folder / "codes", [read_vectors(folder / name) for name in names])
-    write_residual(folder / "vectors", folder / "residual")
+    write_residual(folder / "vectors", folder / "residual" / "vectors")
 
 
 def write_residual(vectors: Path, out: Path) -> None:
@@ -687,8 +687,24 @@ def test_copies_of_one_layer_are_not_all_layers(bench: Bench, tmp_path: Path) ->
 def test_a_kernel_that_adds_a_residual(bench: Bench, kind: str) -> None:
     done = bench.run(bench.vectors, kind=kind, residual="1")
     assert done.returncode == 0, done.stdout
-    given = bench.run(bench.vectors, bench.folder / "residual", kind=kind, residual="1")
+    folder = bench.folder / "residual" / "vectors"
+    given = bench.run(bench.vectors, folder, kind=kind, residual="1")
     assert given.stdout == done.stdout
+
+
+@pytest.mark.parametrize("vectors", ["vectors", "vectors/", "./vectors", None])
+def test_addends_are_where_a_project_has_them(bench: Bench, vectors: str | None) -> None:
+    done = bench.run(*([] if vectors is None else [vectors]), kind="plain", residual="1")
+    assert (done.returncode, done.stdout.count("PASS: ")) == (0, 1)
+
+
+def test_addends_that_are_not_there_are_asked_for(bench: Bench) -> None:
+    done = bench.run("layers/first", kind="plain", residual="1")
+    assert done.returncode == 2
+    assert last_line(done) == (
+        "ERROR layers/residual/first is not a folder; give that of the addends of layers/first"
+        " as the second argument"
+    )
 
 
 def test_a_wrong_sum_is_a_wrong_x(bench: Bench) -> None:
@@ -724,7 +740,7 @@ RESIDUAL_EDITS: list[tuple[Callable[[Manifest], object], str]] = [
 @pytest.mark.parametrize("number", range(len(RESIDUAL_EDITS)))
 def test_an_edited_residual_manifest_is_refused(bench: Bench, tmp_path: Path, number: int) -> None:
     change, said = RESIDUAL_EDITS[number]
-    shutil.copytree(bench.folder / "residual", tmp_path / "residual")
+    shutil.copytree(bench.folder / "residual" / "vectors", tmp_path / "residual")
     edit_manifest(tmp_path / "residual", change)
     done = bench.run(bench.vectors, tmp_path / "residual", residual="1")
     assert (done.returncode, done.stderr) == (2, "")
@@ -735,7 +751,7 @@ def test_an_edited_residual_manifest_is_refused(bench: Bench, tmp_path: Path, nu
 def test_a_damaged_residual_is_refused(
     bench: Bench, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
-    shutil.copytree(bench.folder / "residual", tmp_path / "in" / "residual")
+    shutil.copytree(bench.folder / "residual" / "vectors", tmp_path / "in" / "residual")
     damage(tmp_path / "in" / "residual" / "b.hex")
     done = bench.run(bench.vectors, tmp_path / "in" / "residual", residual="1")
     assert (done.returncode, done.stderr) == (2, "")

@@ -256,6 +256,13 @@ def test_kernel_with_a_residual_is_replayed_with_both_addends(tmp_path: Path) ->
     done = make(made.folder, "trace", "CXXFLAGS=-O0")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("PASS") == 2
+    printed = [line for line in done.stdout.splitlines() if line.startswith("build/")]
+    assert printed == [
+        f"build/bench_trace {name} residual/{name}" for name in ("vectors", "vectors-input")
+    ]
+    for command in (*printed, "build/bench_trace vectors", "build/bench_trace"):
+        run = subprocess.run(command.split(), cwd=made.folder, capture_output=True, text=True)
+        assert (run.returncode, run.stdout.count("PASS")) == (0, 1), run.stdout
     readme = (made.folder / "README.md").read_text("utf-8")
     assert "`residual_in`" in readme
     assert "`sum_out`" in readme

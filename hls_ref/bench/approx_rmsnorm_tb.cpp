@@ -7,8 +7,8 @@
 //            compiled in with -DVECTORS='"..."', else "vectors". C simulation and co-simulation in
 //            Vitis run in another directory: run_hls.tcl passes the absolute path with -argv.
 // RESIDUAL   where the kernel adds a residual: the folder of addends (residual.hpp), with a
-//            subfolder for each layer where VECTORS has them. Default: VECTORS/../residual, or
-//            VECTORS/../residual/LAYER.
+//            subfolder for each layer where VECTORS has them. Default, where VECTORS is PATH/NAME:
+//            PATH/residual/NAME, as exported projects have it.
 //
 // Compiled with -DAPPROX_TRACE, as the kernel then must be too, every named element and row signal
 // is compared as well, each time it is reported.
@@ -60,6 +60,10 @@ void run_kernel(const bench::VectorSet &set, const Job &job, bench::Comparison &
     const bench::Codes &x = set.codes[set.x];
     bench::Codes y(set.words(), UNWRITTEN);
     if (driver::HAS_RESIDUAL) {
+        if (bench::look_at(bench::join(job.residual, ".")) != bench::Found::folder) {
+            throw bench::Error(job.residual + " is not a folder; give that of the addends of " +
+                               job.vectors + " as the second argument");
+        }
         const bench::Residual residual = bench::read_residual(job.residual, set);
         bench::Codes sum(set.words(), UNWRITTEN);
         driver::run_rows(set.layer, residual.a.data(), residual.b.data(), set.rows, y.data(),
@@ -131,11 +135,17 @@ void require_every_layer(const std::string &vectors) {
     }
 }
 
+std::string residual_of(std::string vectors) {
+    while (vectors.size() > 1 && vectors.back() == '/') vectors.pop_back();
+    const std::size_t slash = vectors.rfind('/');
+    const std::size_t start = slash == std::string::npos ? 0 : slash + 1;
+    return vectors.substr(0, start) + "residual/" + vectors.substr(start);
+}
+
 Job read_arguments(int argc, char **argv) {
     if (argc > 3) throw bench::Error("too many arguments; allowed: [VECTORS [RESIDUAL]]");
     const std::string vectors = argc > 1 ? argv[1] : VECTORS;
-    const std::string residual = argc > 2 ? argv[2] : bench::join(vectors, "../residual");
-    return {vectors, residual};
+    return {vectors, argc > 2 ? argv[2] : residual_of(vectors)};
 }
 
 // 0, 1 or 2; what went wrong is printed.

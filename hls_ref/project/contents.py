@@ -26,6 +26,7 @@ from approxnorm.vectors import VectorSet
 TEMPLATES = ("README.md", "Makefile", "run_hls.tcl")
 # The bench knows driver.hpp only, so that it is the same for every kernel; this defines it.
 _DRIVER = ("tb/bench_config.cpp", b'#include "bench_config.hpp"\n')
+_RESIDUAL_NOTE = f"\n# The addends of the vectors in PATH/NAME are in {RESIDUAL}/NAME."
 _INCLUDED = (("bench", "tb"), ("csim_include", "csim"))  # folders here and in the project
 
 
@@ -163,5 +164,6 @@ def _values(plan: Plan, sets: Sets, has_headers: bool) -> dict[str, object]:
         "vectors": " ".join(plan.vector_paths),
         "ap_types_note": note,
         "residual": int(kernel.has_residual),
-        "residual_argument": f" {RESIDUAL}/$$(basename $$set)" if kernel.has_residual else "",
+        "residual_note": _RESIDUAL_NOTE if kernel.has_residual else "",
+        "residual_argument": f' "{RESIDUAL}/$$(basename "$$set")"' if kernel.has_residual else "",
     }

@@ -29,7 +29,7 @@ vectors and the bench carry it, and the bench refuses vectors of another."""
 ROWS_PORT = "| `rows`, control | AXI4-Lite | 32 | rows of this call; start, done |"
 _KINDS = (", made so that every wrong bit shows", " of your own data")
 _RESIDUAL_ROW = (
-    "| `residual/` | for each set of vectors `a.hex` and `b.hex`, whose sum is its x |\n"
+    "| `residual/NAME/` | for the set of vectors NAME: `a.hex` and `b.hex`, whose sum is its x |\n"
 )
 _TB_DATA_ROW = "| `tb_data/` | the rows of the last set as hls4ml writes them |\n"
 
