@@ -1151,5 +1151,6 @@ def test_other_rounding_modes_are_told_apart() -> None:
 def test_a_statistic_that_is_always_0(statistic: dict[str, Any]) -> None:
     spec = {**norm_specs.BASE, "eps": 0, "x": "ap_fixed<8,4>", "statistic": statistic}
     made = plan(RMSNorm(RMSNormSpec(**spec), np.ones(12)), 1)
-    assert made.coverage["tables"] == []  # y is 0, whatever the tables hold
+    read = [t["table"] for t in made.coverage["tables"]]
+    assert not [name for name in read if "rsqrt" in name]  # y is 0, whatever they hold
     assert sum(len(c.codes) for c in made.classes) > 50

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from approxnorm.hls_ref.emit.kernel import Kernel, channel_values, member
-from approxnorm.hls_ref.emit.names import bare, type_of
-from approxnorm.hls_ref.emit.passes import own_signals
+from approxnorm.hls_ref.emit.names import interval_text, type_of
+from approxnorm.hls_ref.emit.passes import channel_rom, own_signals
 from approxnorm.hls_ref.emit.ports import ports_types, registers_type, stops
+from approxnorm.hls_ref.emit.tables import numbers
 
 
 def top_parameters(kernel: Kernel, scope: str = "") -> str:
@@ -65,33 +64,29 @@ def _contract(kernel: Kernel) -> str:
 
 
 def params_header(kernel: Kernel) -> str:
-    """params.hpp: the numbers of each channel as a ROM, or the memory that they are loaded to."""
-    content = "struct channel_t {\n" + "".join(map(member, kernel.channels)) + "};\n"
-    content += "struct channel_beat_t {\n    channel_t lane[LANES];\n};\n"
-    if kernel.ports:
-        content += ports_types(kernel)
-    elif kernel.channels:
-        content += "\nstatic const channel_beat_t CHANNELS[BEATS] = {\n"
-        content += "".join(_channel_beats(kernel)) + "};\n"
+    """params.hpp: the numbers of each channel as ROMs, or how they are found in a word."""
     return kernel.fill(
         "header.hpp.in",
         guard=f"{kernel.top.upper()}_PARAMS",
         about="Numbers of each channel: gamma, or what the datapath reads in its place.",
         includes=f'#include "{kernel.top}.hpp"\n\n',
-        content=content,
+        content=ports_types(kernel) if kernel.ports else _channel_roms(kernel),
     )
 
 
-def _channel_beats(kernel: Kernel) -> Iterator[str]:
-    """A line for each beat; lanes past the row's end are 0."""
-    values = channel_values(kernel.first)
-    for beat in range(kernel.beats):
-        lanes = []
-        for index in range(beat * kernel.lanes, (beat + 1) * kernel.lanes):
-            inside = index < kernel.dim
-            codes = [int(values[p.name][index]) if inside else 0 for p in kernel.channels]
-            lanes.append("{" + ", ".join(map(bare, codes)) + "}")
-        yield f"    {{{{{', '.join(lanes)}}}}},\n"
+def _channel_roms(kernel: Kernel) -> str:
+    """An array for each number, by lane and beat; lanes past the row's end are 0."""
+    values, text = channel_values(kernel.first), ""
+    for port in kernel.channels:
+        padded = [0] * (kernel.beats * kernel.lanes)
+        padded[: kernel.dim] = [int(code) for code in values[port.name]]
+        kind, name = type_of(port.interval), channel_rom(port.name)
+        text += f"\n// {port.name}: {interval_text(port.interval)}. Lane by lane, its beats.\n"
+        text += f"static const {kind} {name}[LANES][BEATS] = {{\n"
+        for lane in range(kernel.lanes):
+            text += f"    {{\n{numbers(padded[lane :: kernel.lanes], '        ')}    }},\n"
+        text += "};\n"
+    return text.lstrip("\n")
 
 
 def tables_header(kernel: Kernel) -> str:

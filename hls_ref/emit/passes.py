@@ -45,7 +45,7 @@ def call_text(kernel: Kernel, step: Pass) -> str:
         "kept_out[BEATS]": f"buffer_{step.number}",
         "row_in": f"row_{step.number}",
         "row_out": f"row_{step.number + 1}",
-        "channels[BEATS]": f"channels_{step.number}" if kernel.ports else "CHANNELS",
+        "channels[BEATS]": f"channels_{step.number}",
     }
     return f"{pass_name(step.number)}({', '.join(renamed.get(n, n) for n in names)});"
 
@@ -55,13 +55,27 @@ def own_signals(kernel: Kernel) -> list[Port]:
     return kernel.first.assembly.require_datapath().signals()
 
 
+def channels_of(kernel: Kernel, step: Pass) -> list[Port]:
+    """What a pass reads of each channel: gamma, or another number."""
+    read = {name for stage in step.elements for name in stage.program.inputs}
+    return [p for p in kernel.channels if p.name in read]
+
+
 def uses_channels(kernel: Kernel, step: Pass) -> bool:
-    """Whether a pass reads gamma, or another number of the channel."""
-    return any(
-        kernel.datapath.ports[name].level == "channel"
-        for stage in step.elements
-        for name in stage.program.inputs
-    )
+    """Whether a pass reads any number of the channel."""
+    return bool(channels_of(kernel, step))
+
+
+def _channel_number(kernel: Kernel, name: str) -> str:
+    """Where the number of this beat's lane is found."""
+    if kernel.ports:
+        return f"numbers.lane[lane].{identifier(name)}"
+    return f"{channel_rom(name)}[lane][beat]"
+
+
+def channel_rom(name: str) -> str:
+    """The array of a channel input, in a kernel without ports."""
+    return f"channel_{name}"
 
 
 def _what(step: Pass) -> str:
@@ -85,8 +99,8 @@ def _parameters(kernel: Kernel, step: Pass) -> Iterator[str]:
         yield "const x_beat_t kept_in[BEATS]"
     if not step.last:
         yield "x_beat_t kept_out[BEATS]"
-    if uses_channels(kernel, step):
-        yield "const channel_beat_t channels[BEATS]"
+    if kernel.ports and uses_channels(kernel, step):
+        yield "const channel_word_t channels[BEATS]"
     if step.number > 0 or kernel.ports:
         yield "const row_t &row_in"
     if not step.last:
@@ -96,6 +110,9 @@ def _parameters(kernel: Kernel, step: Pass) -> Iterator[str]:
 
 
 def _begin(kernel: Kernel, step: Pass) -> Iterator[str]:
+    if not kernel.ports:
+        for port in channels_of(kernel, step):  # a ROM for each lane: all read in one cycle
+            yield f"#pragma HLS ARRAY_PARTITION variable={channel_rom(port.name)} dim=1 complete"
     if step.number > 0:
         return
     yield "trace_row();"
@@ -122,6 +139,8 @@ def _read(kernel: Kernel, step: Pass) -> Iterator[str]:
         yield "kept_out[beat] = codes;"
     else:
         yield "y_beat_t results = 0;"
+    if kernel.ports and uses_channels(kernel, step):
+        yield "const channel_beat_t numbers = unpack_channels(channels[beat]);"
 
 
 def _element(kernel: Kernel, step: Pass) -> Iterator[str]:
@@ -152,7 +171,7 @@ def _call_stage(
         if name in known:
             arguments.append(known[name])
         elif ports[name].level == "channel":
-            arguments.append(f"channels[beat].lane[lane].{identifier(name)}")
+            arguments.append(_channel_number(kernel, name))
         else:
             arguments.append(f"{row}.{identifier(name)}")
     made = f"{stage.program.name}_made"

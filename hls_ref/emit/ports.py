@@ -69,6 +69,8 @@ def ports_types(kernel: Kernel) -> str:
         lines.append(f"        {target}.range({high - low}, 0) = bits.range({high}, {low});\n")
     width = channel_width(kernel)
     return (
+        "struct channel_t {\n" + "".join(map(member, kernel.channels)) + "};\n"
+        "struct channel_beat_t {\n    channel_t lane[LANES];\n};\n"
         "\nstatic inline channel_beat_t unpack_channels(const channel_word_t &word) {\n"
         "#pragma HLS INLINE\n"
         "    channel_beat_t beat;\n"

@@ -36,7 +36,7 @@ def _row_signature(kernel: Kernel) -> tuple[list[str], list[str]]:
         parameters += ["hls::stream<x_beat_t> &residual_in", "hls::stream<x_beat_t> &sum_out"]
     if kernel.ports:
         parameters.append("const row_t &row_0")
-        parameters += [f"const channel_beat_t {_memory(p)}[BEATS]" for p in _with_channels(kernel)]
+        parameters += [f"const channel_word_t {_memory(p)}[BEATS]" for p in _with_channels(kernel)]
     parameters += ["hls::stream<y_beat_t> &y_out", "int rows"]
     names = [p.rsplit(" ", 1)[1].strip("&").removesuffix("[BEATS]") for p in parameters]
     return parameters, names
@@ -96,13 +96,13 @@ def _load(kernel: Kernel) -> Iterator[str]:
         yield "    (void)load_channels;\n"
         return
     for name in memories:  # one for each pass, so that the passes may run at the same time
-        yield f"    static channel_beat_t {name}[BEATS];\n"
+        yield f"    static channel_word_t {name}[BEATS];\n"
     yield "    if (load_channels) {\n"
     yield "    load:\n"
     yield "        for (int beat = 0; beat < row_0.row_beats; beat++) {\n"
     yield "#pragma HLS PIPELINE II=1\n"
     yield "#pragma HLS LOOP_TRIPCOUNT max=BEATS\n"
-    yield "            const channel_beat_t numbers = unpack_channels(channels_in.read());\n"
+    yield "            const channel_word_t word = channels_in.read();\n"
     for name in memories:
-        yield f"            {name}[beat] = numbers;\n"
+        yield f"            {name}[beat] = word;\n"
     yield "        }\n    }\n"

@@ -11,7 +11,7 @@ from approxnorm.formats import Rounding
 from approxnorm.hls_ref.emit import Kernel
 from approxnorm.hls_ref.emit.kernel import channel_values
 from approxnorm.hls_ref.emit.names import identifier
-from approxnorm.hls_ref.emit.passes import pass_name, uses_channels
+from approxnorm.hls_ref.emit.passes import channels_of, pass_name, uses_channels
 from approxnorm.hls_ref.emit.schedule import Pass
 from approxnorm.hls_ref.mutation.mutants import Expression, Mutant
 from approxnorm.hls_ref.mutation.variants import edited, function_of
@@ -141,16 +141,16 @@ def _accumulating(kernel: Kernel, reduction: ReduceStage, text: str) -> Iterator
 
 
 def _channels(kernel: Kernel, step: Pass) -> Iterator[Edit]:
-    read = {name for stage in step.elements for name in stage.program.inputs}
-    values = {n: v for n, v in channel_values(kernel.first).items() if n in read}
-    here = "channels[beat].lane[lane]"
+    values = channel_values(kernel.first)
+    values = {p.name: values[p.name] for p in channels_of(kernel, step)}
+    here = "[lane][beat]"
     index = np.arange(kernel.dim)
     beat, lane = index // kernel.lanes, index % kernel.lanes
     moved = {
-        "of lane 0": ("channels[beat].lane[0]", beat * kernel.lanes),
-        "of the first beat": ("channels[0].lane[lane]", lane),
+        "of lane 0": ("[0][beat]", beat * kernel.lanes),
+        "of the first beat": ("[lane][0]", lane),
         "of the lane before": (
-            "channels[beat].lane[lane ? lane - 1 : 0]",
+            "[lane ? lane - 1 : 0][beat]",
             np.maximum(lane - 1, 0) + beat * kernel.lanes,
         ),
     }
