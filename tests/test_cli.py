@@ -638,6 +638,14 @@ EVERY = [APPLY, ERROR, VECTORS, RUN, "show spec.json"]
 LINEAR = SPEC["rsqrt"]
 NARROW = {"method": "full", "accumulator": {"bits": 20}}
 
+
+def bad_c() -> None:
+    """A code that x's format does not have, among others."""
+    codes = np.load("C.npy")
+    codes.reshape(-1, DIM)[3, 7] = 2048
+    np.save("C.npy", codes)
+
+
 SPEC_FAULTS = [
     (bad_spec(colour="red"), ["spec.json", "'colour'"]),
     (bad_spec(rsqrt=LINEAR | {"segmnts": 8}), ["segmnts", "did you mean 'segments'"]),
@@ -690,6 +698,9 @@ DATA_FAULTS = [
     (RUN.replace("--out r", "--out ."), None, ["current folder"]),
     (VECTORS.replace("--out v", "--out ."), None, ["current folder"]),
     (VECTORS + " --dim 9", None, ["--dim", "9", str(DIM)]),
+    (VECTORS + " --input C.npy", bad_c, ["C.npy", "code 2048 at row 3, channel 7;", "-2048"]),
+    (VECTORS.replace("vectors", "check").replace("--out v", "--backends numpy --input C.npy"),
+     bad_c, ["C.npy: layer C holds the code 2048 at row 3, channel 7; allowed in x's format"]),
     (VECTORS + " --rows 5", None, ["--rows is 5", "--input is not given; give both"]),
     (VECTORS.replace("vectors", "export hls") + " --rows 5", None, ["--rows is 5", "--input"]),
     (VECTORS.replace("spec.json", "int8-log"), None, ["dim", "--dim N", "--input"]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from approxnorm.spec import RMSNormSpec
 
 ONLY_LAYER = "layer"  # of a kernel with run-time ports that is made without data
+BLOCK_ELEMENTS = 1 << 20  # codes taken from a file at once
 ROWS = 64  # of --input, if --rows does not say otherwise
 NOMINAL = "scales are nominal, not calibrated: give --input for vectors of your own layer"
 
@@ -137,11 +139,41 @@ def _without_data(spec: RMSNormSpec, dim: int | None, gamma_path: Path | None) -
 def _of_layer(
     spec: RMSNormSpec, dim: int | None, layer: Layer, gamma: np.ndarray | None, rows: int
 ) -> RowsModel:
+    import numpy as np
+
     from approxnorm.cli.models import model_of_layer, spec_of_dim
-    from approxnorm.run.job import first_rows, with_gamma
+    from approxnorm.run.job import with_gamma
 
     layer, notes = with_gamma(layer, gamma)
     model, more = model_of_layer(spec_of_dim(spec, dim, None), layer)
-    taken = first_rows(layer, rows)
-    codes = taken if layer.is_codes else model.quantize(taken)
+    codes = np.concatenate([np.zeros((0, layer.dim), np.int64), *code_blocks(model, layer, rows)])
     return RowsModel(model, codes, "input", notes + more)
+
+
+def code_blocks(model: RMSNorm, layer: Layer, rows: int) -> Iterator[np.ndarray]:
+    """The codes of a layer's first rows, at most ``rows``, in blocks (n, dim) that fit the memory.
+
+    Raises ApproxNormError, naming file, row and channel, for a code that x's format does not have.
+    """
+    done = 0
+    for block in layer.blocks(max_elements=min(rows * layer.dim, BLOCK_ELEMENTS)):
+        taken = block[: rows - done]
+        if layer.is_codes:
+            _check_codes(model, layer, taken, done)
+        yield taken if layer.is_codes else model.quantize(taken).astype("int64")
+        done += len(taken)
+        if done == rows:
+            return
+
+
+def _check_codes(model: RMSNorm, layer: Layer, block: np.ndarray, first_row: int) -> None:
+    from approxnorm.errors import ApproxNormError
+
+    form = model.assembly.x_format
+    wrong = (block < form.lo) | (block > form.hi)
+    if wrong.any():
+        row, channel = divmod(int(wrong.argmax()), layer.dim)
+        raise ApproxNormError(
+            f"{layer.source}: layer {layer.name} holds the code {block[row, channel]} at row"
+            f" {first_row + row}, channel {channel}; allowed in x's format: {form.lo} to {form.hi}"
+        )
