@@ -271,6 +271,8 @@ ONE = LAYERS["attn"]
         ({"a/b": ONE}, {}, "models has a layer 'a/b', which becomes a folder; allowed: letters"),
         ({"..": ONE}, {}, "models has a layer '..'"),
         ({"": ONE}, {}, "models has a layer ''"),
+        ({"-rf": ONE}, {}, "models has a layer '-rf'"),
+        (LAYERS, dict(names={"attn": "a"}), "names has the layers 'attn'; allowed: those of"),
         ({"a": ONE, "A": ONE}, {}, "models has a layer 'A'"),
         ({"manifest.json": ONE}, {}, "models has a layer 'manifest.json'"),
         (LAYERS, dict(max_dim=16), "max_dim is 16; allowed: 17 or more, as a layer has it"),
@@ -334,8 +336,42 @@ def test_command_writes_a_kernel_for_every_layer(
     assert main(command.removesuffix(" --json").split()) == 0
     printed = capsys.readouterr().out
     assert "kernel  8 lanes, 2 passes over rows of up to 24\n" in printed
-    assert "layers  2: blocks_0_attn, norm\n" in printed
+    assert "layers  2: blocks_0_attn (blocks/0 attn), norm\n" in printed
     assert "norm: gamma: max|gamma|" in printed
+
+
+def test_layers_keep_the_names_that_they_have_in_the_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folders = {
+        "a/b": "a_b",
+        "a:b*/|`": "a_b____",
+        "A/B": "A_B-2",
+        "-rf": "_rf",
+        "report.html": "report.html",
+        "manifest.json": "manifest.json-2",
+        "plain": "plain",
+    }
+    rows = np.random.default_rng(5).normal(size=(3, 8)).astype(np.float32)
+    np.savez("acts.npz", **{f"{name}.x": rows for name in folders})
+    command = "export hls int8-log --runtime -i acts.npz --out hls --level 0 --json"
+    assert main(command.split()) == 0
+    done = json.loads(capsys.readouterr().out)
+    assert {d["input_name"]: d["name"] for d in done["layers"]} == folders
+    written = read_registers(Path("hls"))["layers"]
+    assert {v["input_name"]: v["name"] for v in written} == folders
+    listing = json.loads(Path("hls/project.json").read_text("ascii"))["layers"]
+    assert {v["input_name"]: name for name, v in listing.items()} == folders
+    source = Path("hls/registers/layers.c").read_text("ascii")
+    assert '    /* a/b */\n    {"a_b", "' in source
+    assert '    /* a:b* /|` */\n    {"a_b____", "' in source
+    assert "plain */" not in source
+    readme = Path("hls/README.md").read_text("utf-8")
+    assert "| layer | name in the input | row |" in readme
+    assert "| a_b____ | a:b*/\\|` | 8 |" in readme
+    assert "| plain | plain | 8 |" in readme
+    assert sorted(p.name for p in Path("hls/vectors").iterdir()) == sorted(folders.values())
 
 
 def test_command_takes_one_layer_of_the_file(acts: Path) -> None:

@@ -205,9 +205,11 @@ def test_a_former_result_with_other_files_in_a_layer_is_left_alone(tmp_path: Pat
 
 def test_folder_names_are_safe_and_distinct() -> None:
     names = ["report.json", "../../etc/passwd", "a/b", "a_b", "A_B", "..", "", "x" * 300, "x" * 301]
+    names += ["-rf", ".-rf", "--"]
     folders = folder_names(names)
     assert len({"report.json", "report.html"} | {f.lower() for f in folders}) == len(names) + 2
     for folder in folders:
+        assert not folder.startswith("-")
         assert "/" not in folder and folder.strip(".") and len(folder) < 100
 
 

@@ -112,9 +112,12 @@ def hls(
     if runtime:
         chosen = choose_layers(spec, dim, gamma, input, layer, rows, place)
         models = {name: c.model for name, c in chosen.items()}
+        names = {name: c.name for name, c in chosen.items()}
         codes = {name: c.codes for name, c in chosen.items() if c.codes is not None} or None
         with waiting("writing the project"):
-            made = write_ports_project(models, out, max_dim=max_dim, x_codes=codes, **options)
+            made = write_ports_project(
+                models, out, max_dim=max_dim, names=names, x_codes=codes, **options
+            )
         done = _describe_ports(made, chosen)
     else:
         one = choose_model(spec, dim, gamma, input, layer, rows, place)
@@ -136,7 +139,7 @@ def _check_max_dim(max_dim: int | None, runtime: bool) -> None:
 
 def _describe(made: Project, chosen: RowsModel) -> dict[str, Any]:
     (layer,) = _layers(made, {"": chosen})
-    del layer["name"]
+    del layer["name"], layer["input_name"]
     return {"out": str(made.folder), **layer, **_shared(made)}
 
 
@@ -157,6 +160,7 @@ def _layers(made: Project, chosen: dict[str, RowsModel]) -> list[dict[str, Any]]
         layers.append(
             {
                 "name": name,
+                "input_name": chosen[name].name,
                 "digest": replayed.vectors.digest,
                 "scales": chosen[name].scales,
                 "notes": chosen[name].notes,
@@ -180,6 +184,12 @@ def _shared(made: Project) -> dict[str, Any]:
     }
 
 
+def _names(layer: dict[str, Any]) -> str:
+    """A layer's folder, and its name in the file if that is another."""
+    name, own = layer["name"], layer["input_name"]
+    return str(name) if own == name else f"{name} ({own})"
+
+
 def _print(done: dict[str, Any]) -> None:
     layers, several = done.get("layers", [done]), "layers" in done
     for layer in layers:
@@ -189,7 +199,7 @@ def _print(done: dict[str, Any]) -> None:
     row = f"rows of up to {done['max_dim']}" if several else f"a row of {done['dim']}"
     print_line(f"kernel  {done['lanes']} lanes, {done['passes']} passes over {row}")
     if several:
-        print_line(f"layers  {len(layers)}: {', '.join(layer['name'] for layer in layers)}")
+        print_line(f"layers  {len(layers)}: {', '.join(map(_names, layers))}")
     rows, own_rows = (sum(layer[key] for layer in layers) for key in ("rows", "input_rows"))
     own = f", and {own_rows} of the input" if own_rows else ""
     print_line(f"vectors {rows} rows of level {done['level']}{own}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -26,13 +26,15 @@ class RowsModel:
     """A model, what was chosen for it, and the user's own rows if there are any.
 
     codes: (rows, dim) input codes of --input, or None for rows that are to be generated.
-    scales: where open numbers came from: "spec" (none was open), "input" or "nominal".
+    scales: where open numbers came from: "spec" (none was open), "input" or "nominal". name: of the
+    layer in its file, where there are several.
     """
 
     model: RMSNorm
     codes: np.ndarray | None
     scales: Literal["spec", "input", "nominal"]
     notes: list[str]
+    name: str = ONLY_LAYER
 
 
 def choose_model(
@@ -75,6 +77,7 @@ def choose_layers(
     in a table is refused. All else is as in ``choose_model``.
     """
     from approxnorm.cli.models import check_input_options, pick_layer, read_gamma
+    from approxnorm.hls_ref.project.arguments import TAKEN
     from approxnorm.inputs import open_activations
     from approxnorm.run.folders import folder_names
 
@@ -84,10 +87,10 @@ def choose_layers(
     if input is None:
         return {ONLY_LAYER: _without_data(spec, dim, gamma)}
     layers = open_activations(input) if layer is None else [pick_layer(input, layer)]
-    names = folder_names([found.name for found in layers])
+    names = folder_names([found.name for found in layers], TAKEN)
     codes = read_gamma(gamma)
     return {
-        name: _of_layer(spec, dim, found, codes, rows or ROWS)
+        name: replace(_of_layer(spec, dim, found, codes, rows or ROWS), name=found.name)
         for name, found in zip(names, layers, strict=True)
     }
 

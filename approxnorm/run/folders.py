@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +38,18 @@ def check_former_run(out: Path) -> None:
                 former.check_former(entry)
 
 
-def folder_names(names: Sequence[str]) -> list[str]:
+def folder_names(names: Sequence[str], taken: Iterable[str] = (RESULTS, REPORT)) -> list[str]:
     """A folder name for each layer name: letters, digits, '.', '_' and '-', all different.
 
-    Layer names come from files, so they may hold slashes or dots that lead elsewhere, and may
-    differ in case only, which some file systems do not tell apart.
+    Layer names come from files, so they may hold slashes or dots that lead elsewhere, may begin
+    with a dash as options do, and may differ in case only, which some file systems do not tell
+    apart. taken: what else the folder will hold, in lower case.
     """
-    taken = {RESULTS, REPORT}
+    taken = set(taken)
     result = []
     for name in names:
         base = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:MAX_NAME].strip(".") or "layer"
+        base = re.sub(r"^-", "_", base)
         candidate, n = base, 2
         while candidate.lower() in taken:
             candidate, n = f"{base}-{n}", n + 1

@@ -21,7 +21,8 @@ PART = "xczu7ev-ffvc1156-2-e"  # of the ZCU104 and ZCU106 boards
 CLOCK_NS = 5.0
 MIN_CLOCK_NS, MAX_CLOCK_NS = 0.1, 1000.0
 _PART = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
-_LAYER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
+_LAYER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+TAKEN = ("manifest.json",)  # no layer's name: by it the bench knows a single set of vectors
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9./_+-]+")
 
 
@@ -49,12 +50,13 @@ def checked_layers(models: Mapping[str, RMSNorm], x_codes: Mapping[str, np.ndarr
     """Names of layers become folders; a bench wants vectors of every layer."""
     if not models:
         raise ApproxNormError("models holds no layer; allowed: one or more")
-    taken = {"manifest.json"}  # by which the bench knows a single set of vectors
+    taken = set(TAKEN)
     for name in models:
         if not isinstance(name, str) or not _LAYER.fullmatch(name) or name.lower() in taken:
             raise ApproxNormError(
                 f"models has a layer {shown(name)}, which becomes a folder; allowed: letters,"
-                " digits and ._- with no dot first, none twice whatever its case, not manifest.json"
+                " digits and ._- with no dot or dash first, none twice whatever its case, not"
+                f" {', '.join(TAKEN)}"
             )
         taken.add(name.lower())
     if x_codes is not None and set(x_codes) != set(models):
@@ -62,6 +64,18 @@ def checked_layers(models: Mapping[str, RMSNorm], x_codes: Mapping[str, np.ndarr
             f"x_codes has the layers {', '.join(map(shown, x_codes)) or 'none'}; allowed: those of"
             f" models, {', '.join(models)}"
         )
+
+
+def checked_names(models: Mapping[str, RMSNorm], names: Mapping[str, str] | None) -> dict[str, str]:
+    """What the layers are called where they come from, by the names of ``models``."""
+    if names is None:
+        return {name: name for name in models}
+    if set(names) != set(models):
+        raise ApproxNormError(
+            f"names has the layers {', '.join(map(shown, names)) or 'none'}; allowed: those of"
+            f" models, {', '.join(models)}"
+        )
+    return {name: names[name] for name in models}
 
 
 def checked_max_dim(max_dim: int | None) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
@@ -34,7 +34,8 @@ _INCLUDED = (("bench", "tb"), ("csim_include", "csim"))  # folders here and in t
 class Plan:
     """What is written, all of it checked.
 
-    vector_paths: the sets of vectors, or of folders of them, as seen from the project.
+    vector_paths: the sets of vectors, or of folders of them, as seen from the project. names: of
+    layers where they come from, by those of the kernel, if it has run-time ports.
     """
 
     kernel: emit.Kernel
@@ -44,6 +45,7 @@ class Plan:
     level: int
     seed: int
     vector_paths: tuple[str, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 # By layer, in the order of the kernel: its vectors, one set for each of vector_paths.
@@ -75,7 +77,12 @@ def _listing(plan: Plan, files: dict[str, str]) -> dict[str, object]:
     """What project.json holds."""
     kernel = plan.kernel
     layers = {
-        name: {"digest": m.digest, "dim": m.dim, "spec": m.spec.to_dict()}
+        name: {
+            "input_name": plan.names.get(name, name),
+            "digest": m.digest,
+            "dim": m.dim,
+            "spec": m.spec.to_dict(),
+        }
         for name, m in kernel.layers.items()
     }
     return {
@@ -105,7 +112,7 @@ def _contents(plan: Plan, sets: Sets) -> dict[str, bytes]:
     files |= headers
     files |= table_files(plan.kernel.datapath.tables())
     if plan.kernel.ports:
-        files |= register_files(plan.kernel)
+        files |= register_files(plan.kernel, plan.names)
     values = _values(plan, sets, bool(headers)) | _compiled(files)
     return files | {name: filled(name, values) for name in TEMPLATES}
 
@@ -156,7 +163,7 @@ def _values(plan: Plan, sets: Sets, has_headers: bool) -> dict[str, object]:
     ]
     values = readme_values(kernel, rows, tb_data=plan.tb_data, ap_types=has_headers)
     if kernel.ports:
-        values |= ports_values(kernel)
+        values |= ports_values(kernel, plan.names)
     return values | {
         "top": kernel.top,
         "part": plan.part,

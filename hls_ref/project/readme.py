@@ -131,12 +131,14 @@ def _tables(tables: list[Table]) -> str:
         return "None."
     head = "| table | index | entries | bits | signed | fraction bits | bound | origin |"
     rows = [
-        f"| `{name}` | `{_cell(t.index_rule)}` | {len(t.entries)} | {t.width} |"
-        f" {'yes' if t.signed else 'no'} | {t.frac_bits} | {_cell(t.bound)} | {_cell(t.origin)} |"
+        f"| `{name}` | `{cell(t.index_rule)}` | {len(t.entries)} | {t.width} |"
+        f" {'yes' if t.signed else 'no'} | {t.frac_bits} | {cell(t.bound)} | {cell(t.origin)} |"
         for name, t in named(tables)
     ]
     return "\n".join([head, "|---|---|---|---|---|---|---|---|", *rows])
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
+    """Text for a cell of a table."""
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return " ".join(text.replace("|", "\\|").split()) or "none stated"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from approxnorm.hls_ref.emit import Kernel
 from approxnorm.hls_ref.emit.ports import channel_fields, channel_width, register_values
-from approxnorm.hls_ref.project.readme import ROWS_PORT, signal_row, streams
+from approxnorm.hls_ref.project.readme import ROWS_PORT, cell, signal_row, streams
 from approxnorm.hls_ref.project.registers import FOLDER, Register, registers_of, word_width
 from approxnorm.hls_ref.project.templates import filled
 from approxnorm.vectors.text import hex_digits
@@ -26,8 +26,11 @@ _LOAD_LATENCY = (
 )
 
 
-def ports_values(kernel: Kernel) -> dict[str, object]:
-    """The README's fields that differ from those of a kernel of constants, by name."""
+def ports_values(kernel: Kernel, names: Mapping[str, str]) -> dict[str, object]:
+    """The README's fields that differ from those of a kernel of constants, by name.
+
+    names: of the layers where they come from, by those of the kernel.
+    """
     lanes, beats, passes = kernel.lanes, kernel.beats, len(kernel.passes)
     first = next(iter(kernel.layers))
     count = len(kernel.layers)
@@ -35,7 +38,7 @@ def ports_values(kernel: Kernel) -> dict[str, object]:
         "title": f"one kernel for {count} layer{'s' * (count > 1)}",
         "facts": _facts(kernel),
         "digest_text": _DIGEST_TEXT,
-        "layers_section": _layers_section(kernel),
+        "layers_section": _layers_section(kernel, names),
         "ports": "\n".join(_ports(kernel)),
         "row_text": _ROW_TEXT,
         "beats_formula": f"ceil(row_length / lanes), beats of a row; of the longest,"
@@ -77,9 +80,9 @@ def _ports(kernel: Kernel) -> Iterator[str]:
     yield ROWS_PORT
 
 
-def _layers_section(kernel: Kernel) -> str:
+def _layers_section(kernel: Kernel, names: Mapping[str, str]) -> str:
     values: dict[str, object] = {
-        "formats": "\n".join(_formats(kernel)),
+        "formats": "\n".join(_formats(kernel, names)),
         "values": "\n".join(_values(kernel, registers_of(kernel))),
         "word": _word(kernel) if kernel.channels else "",
         "folder": FOLDER,
@@ -88,13 +91,16 @@ def _layers_section(kernel: Kernel) -> str:
     return filled("layers.md", values).decode("utf-8")
 
 
-def _formats(kernel: Kernel) -> Iterator[str]:
-    yield "| layer | row | x | gamma | y | digest |"
-    yield "|---|---|---|---|---|---|"
+def _formats(kernel: Kernel, names: Mapping[str, str]) -> Iterator[str]:
+    """Rows of the table of layers; with their own names if a folder could not have one of them."""
+    renamed = any(names[name] != name for name in kernel.layers)
+    own = {name: f" {cell(names[name])} |" if renamed else "" for name in kernel.layers}
+    yield f"| layer |{' name in the input |' if renamed else ''} row | x | gamma | y | digest |"
+    yield "|---" * (6 + renamed) + "|"
     for name, model in kernel.layers.items():
         context = model.assembly.context
         yield (
-            f"| {name} | {model.dim} | `{model.assembly.x_format}` | `{context.gamma}` |"
+            f"| {name} |{own[name]} {model.dim} | `{model.assembly.x_format}` | `{context.gamma}` |"
             f" `{context.y}` | `{model.digest}` |"
         )
 

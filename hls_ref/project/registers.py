@@ -7,12 +7,13 @@ channels_in as text (LAYER.hex).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from approxnorm.hls_ref.emit.kernel import Kernel, channel_values
 from approxnorm.hls_ref.emit.names import identifier
 from approxnorm.hls_ref.emit.ports import channel_fields, channel_width, register_values, stops
+from approxnorm.hls_ref.project.tables import comment_text
 from approxnorm.program import Interval
 from approxnorm.vectors.text import hex_digits
 
@@ -66,17 +67,18 @@ def channel_words(kernel: Kernel, name: str) -> list[int]:
     return words
 
 
-def register_files(kernel: Kernel) -> dict[str, bytes]:
+def register_files(kernel: Kernel, names: Mapping[str, str]) -> dict[str, bytes]:
     """registers.json, layers.h, layers.c and LAYER.hex, by path in the project.
 
+    names: of the layers where they come from, by those of the kernel.
     A line of LAYER.hex is a word in lower-case hex of ceil(width / 4) digits.
     """
     digits = hex_digits(word_width(kernel))
     words = {name: channel_words(kernel, name) for name in kernel.layers}
     files = {
-        f"{FOLDER}/registers.json": _json(kernel),
+        f"{FOLDER}/registers.json": _json(kernel, names),
         f"{FOLDER}/layers.h": _header(kernel).encode("ascii"),
-        f"{FOLDER}/layers.c": "\n".join(_source(kernel, words)).encode("ascii"),
+        f"{FOLDER}/layers.c": "\n".join(_source(kernel, words, names)).encode("ascii"),
     }
     for name, of_layer in words.items():
         text = "".join(f"{word:0{digits}x}\n" for word in of_layer)
@@ -84,7 +86,7 @@ def register_files(kernel: Kernel) -> dict[str, bytes]:
     return files
 
 
-def _json(kernel: Kernel) -> bytes:
+def _json(kernel: Kernel, names: Mapping[str, str]) -> bytes:
     registers = registers_of(kernel)
     fields = [
         {"name": p.name, "low_bit": low, "width": p.interval.width, "signed": p.interval.signed}
@@ -116,6 +118,7 @@ def _json(kernel: Kernel) -> bytes:
         "layers": [
             {
                 "name": name,
+                "input_name": names[name],
                 "digest": model.digest,
                 "registers": dict(
                     zip([r.name for r in registers], register_values(kernel, name), strict=True)
@@ -155,7 +158,7 @@ struct approx_registers {{
 {members}}};
 
 struct approx_layer {{
-    const char *name;
+    const char *name; /* as in the names of files; layers.c has others in a comment */
     const char *digest;
     struct approx_registers registers;
     uint32_t words;          /* of channels_in */
@@ -174,7 +177,7 @@ extern const struct approx_layer approx_layers[APPROX_LAYERS];
 """
 
 
-def _source(kernel: Kernel, words: dict[str, list[int]]) -> Iterator[str]:
+def _source(kernel: Kernel, words: dict[str, list[int]], names: Mapping[str, str]) -> Iterator[str]:
     size = _word_bytes(kernel)
     yield '#include "layers.h"\n'
     for i, of_layer in enumerate(words.values()):
@@ -186,6 +189,8 @@ def _source(kernel: Kernel, words: dict[str, list[int]]) -> Iterator[str]:
     yield "const struct approx_layer approx_layers[APPROX_LAYERS] = {"
     for i, (name, model) in enumerate(kernel.layers.items()):
         values = ", ".join(f"INT64_C({v})" for v in register_values(kernel, name))
+        if names[name] != name:
+            yield f"    /* {comment_text(names[name])} */"
         yield f'    {{"{name}", "{model.digest}",'
         yield f"     {{{values}}}, {len(words[name])}, channels_{i}}},"
     yield "};\n"

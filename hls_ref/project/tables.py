@@ -64,11 +64,11 @@ def _facts(table: Table) -> list[str]:
         f"bound: {table.bound or 'none stated'}",
         f"origin: {table.origin or 'none stated'}",
     ]
-    return [_plain(fact) for fact in facts]
+    return [comment_text(fact) for fact in facts]
 
 
-def _plain(text: str) -> str:
-    """Text for a comment: a user's file name may be part of it."""
+def comment_text(text: str) -> str:
+    """Text for a comment in C: what a user called a file or a layer may be part of it."""
     ascii_text = text.encode("ascii", "backslashreplace").decode("ascii")
     return " ".join(ascii_text.split()).replace("*/", "* /").replace("/*", "/ *")
 

@@ -16,6 +16,7 @@ from approxnorm.hls_ref.project.arguments import (
     checked_clock,
     checked_layers,
     checked_max_dim,
+    checked_names,
     checked_part,
     given_vectors,
     relative_path,
@@ -129,6 +130,7 @@ def write_ports_project(
     seed: int = 0,
     lanes: int = 8,
     max_dim: int | None = None,
+    names: Mapping[str, str] | None = None,
     x_codes: Mapping[str, np.ndarray] | None = None,
     tb_data: bool = False,
     residual: bool = False,
@@ -138,7 +140,8 @@ def write_ports_project(
     """Write the project of one kernel for several layers, whose numbers are run-time ports.
 
     models: by the layers' names, which become names of folders and files: letters, digits and
-    ``._-``. max_dim: the longest row; absent, the longest of the layers. x_codes: input codes
+    ``._-``. max_dim: the longest row; absent, the longest of the layers. names: what the layers are
+    called where they come from, by those names; README and registers say so. x_codes: input codes
     (..., dim) of every layer, or of none. All else is as for ``write_project``, which errors too
     are; further ones are those of ``approxnorm.hls_ref.emit.emit_ports_kernel``.
     """
@@ -146,7 +149,7 @@ def write_ports_project(
     checked_layers(models, x_codes)
     part, clock_ns = checked_part(part), checked_clock(clock_ns)
     seed, lanes = check_numbers(seed, lanes)
-    max_dim = checked_max_dim(max_dim)
+    max_dim, names = checked_max_dim(max_dim), checked_names(models, names)
     check_replaceable(out, former.check_former)
     plan = Plan(
         kernel=emit.ports_kernel(models, lanes, max_dim=max_dim, residual=residual),
@@ -156,6 +159,7 @@ def write_ports_project(
         level=level,
         seed=seed,
         vector_paths=(VECTORS,) if x_codes is None else (VECTORS, OWN_VECTORS),
+        names=names,
     )
     return _write(out, plan, None, x_codes)
 
