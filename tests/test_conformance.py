@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sys
@@ -17,6 +18,7 @@ from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec
 from approxnorm.cli import main
 from approxnorm.conformance import CheckResult, check, check_classes, open_backends
 from approxnorm.conformance.backends import BACKENDS
+from approxnorm.conformance.rows import random_rows, regrouped
 from approxnorm.hls_ref.emit import emit_kernel
 from approxnorm.vectors import VectorClass, generate
 
@@ -210,6 +212,47 @@ def test_blocks_count_rows_from_the_first(model: RMSNorm, monkeypatch: pytest.Mo
     assert run(model, "wrongmantissa", "wronginside", signals=True) == whole
 
 
+def test_pieces_are_regrouped_in_order() -> None:
+    rows = np.arange(46).reshape(23, 2)
+    for cuts in ([], [0, 23], [1, 2, 3], [4], [5, 5, 9], [21, 22]):
+        for size in (1, 4, 5, 23, 50):
+            made = list(regrouped(np.split(rows, cuts), size))
+            assert [len(block) for block in made[:-1]] == [size] * (len(made) - 1)
+            assert 0 < len(made[-1]) <= size
+            np.testing.assert_array_equal(np.concatenate(made), rows)
+    assert list(regrouped([rows[:0]], 3)) == []
+
+
+def test_many_rows_are_made_block_by_block(model: RMSNorm, monkeypatch: pytest.MonkeyPatch) -> None:
+    (first, *others) = random_rows(model, 0, 10**30)  # no memory holds them
+    assert first.count > 10**29 and len(others) == 5
+    block = next(first.blocks())
+    again, second = itertools.islice(first.blocks(), 2)
+    np.testing.assert_array_equal(block, again)
+    assert block.shape == second.shape and (block != second).any()
+    monkeypatch.setattr("approxnorm.conformance.rows._BLOCK_ELEMENTS", 7 * DIM)
+    largest = []
+
+    class Counting(Faithful):
+        def run(self, codes: np.ndarray) -> Any:
+            largest.append(len(codes))
+            return super().run(codes)
+
+    monkeypatch.setitem(BACKENDS, "counting", f"{__name__}:Counting")
+    monkeypatch.setattr(sys.modules[__name__], "Counting", Counting, raising=False)
+    module = sys.modules["approxnorm.conformance.check"]  # the function has the same name
+    monkeypatch.setattr(module, "BLOCK_ELEMENTS", 50 * DIM)
+    told: list[tuple[str, float]] = []
+    result = check(
+        model, ["numpy", "counting"], rows=1000, level=0, progress=lambda *t: told.append(t)
+    )
+    assert result.equal and result.backends["counting"].rows == sum(largest) > 1000
+    assert max(largest) == 50
+    assert [name for name, _ in told[2:6]] == ["numpy", "counting"] * 2
+    fractions = [fraction for _, fraction in told]
+    assert fractions == sorted(fractions) and 0.9 < fractions[-1] < 1
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
@@ -350,6 +393,13 @@ def test_command_prints_rows_codes_and_mismatches(
     found = json.loads(capsys.readouterr().out)
     assert found["backends"]["wrongy"].keys() >= {"rows", "codes", "mismatches"}
     assert found["backends"]["wrongy"]["first"]["signal"] == "y"
+    x = np.arange(8 * DIM).reshape(8, DIM) ** 2 % 4096 - 2048
+    np.save(tmp_path / "own.npy", x)
+    own = [*options, "--backends", "numpy,wrongy", "--input", str(tmp_path / "own.npy"), "--json"]
+    assert main(own) == 1
+    ones = json.loads(capsys.readouterr().out)
+    assert ones["classes"][-1] == {"name": "input", "rows": 6}
+    assert ones["backends"]["numpy"]["rows"] == found["backends"]["wrongy"]["rows"] + 6
     for backends in ("numpy,", "numpy,numpy", ""):
         assert main([*options, "--backends", backends]) == 2
         assert capsys.readouterr().err.startswith("approxnorm: backends names ")

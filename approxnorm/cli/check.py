@@ -17,7 +17,7 @@ from approxnorm.cli.options import (
     SeedOption,
     SpecArgument,
 )
-from approxnorm.cli.output import print_json, print_line, print_table, waiting
+from approxnorm.cli.output import print_json, print_line, print_table, step_bar
 from approxnorm.cli.usage import integer_in
 
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ def check(
     Exit status 0: all equal; 1: a code differs. A backend that is asked for and cannot run here is
     an error, never skipped. The model is chosen as `vectors` chooses it.
     """
-    from approxnorm.cli.rows_model import choose_model
+    from approxnorm.cli.rows_model import choose_model, own_rows
     from approxnorm.conformance import check as compare_backends
     from approxnorm.conformance.backends import check_names
 
     names = check_names(name.strip() for name in backends.split(","))
-    own_rows = None if input is None else max(rows, 1)
-    chosen = choose_model(spec, dim, gamma, input, layer, own_rows)
-    with waiting("comparing backends"):
+    chosen = choose_model(spec, dim, gamma, input, layer, None)
+    own = own_rows(chosen, max(rows, 1))
+    with step_bar() as progress:
         result = compare_backends(
             chosen.model,
             names,
@@ -72,7 +72,8 @@ def check(
             seed=seed,
             lanes=lanes,
             signals=signals,
-            own=chosen.codes,
+            own=own,
+            progress=progress,
         )
     if json:
         numbers: dict[str, Any] = {"level": level, "seed": seed}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import numpy as np
 
+    from approxnorm.conformance.rows import Rows
     from approxnorm.inputs import Layer
     from approxnorm.model import RMSNorm
     from approxnorm.spec import RMSNormSpec
@@ -26,7 +27,8 @@ class RowsModel:
     """A model, what was chosen for it, and the user's own rows if there are any.
 
     codes: (rows, dim) input codes of --input, or None for rows that are to be generated.
-    scales: where open numbers came from: "spec" (none was open), "input" or "nominal". name: of the
+    scales: where open numbers came from: "spec" (none was open), "input" or "nominal".
+    layer: of --input, if that was given. name: of the
     layer in its file, where there are several.
     """
 
@@ -34,6 +36,7 @@ class RowsModel:
     codes: np.ndarray | None
     scales: Literal["spec", "input", "nominal"]
     notes: list[str]
+    layer: Layer | None = None
     name: str = ONLY_LAYER
 
 
@@ -150,7 +153,7 @@ def _of_layer(
     layer, notes = with_gamma(layer, gamma)
     model, more = model_of_layer(spec_of_dim(spec, dim, None), layer)
     codes = np.concatenate([np.zeros((0, layer.dim), np.int64), *code_blocks(model, layer, rows)])
-    return RowsModel(model, codes, "input", notes + more)
+    return RowsModel(model, codes, "input", notes + more, layer)
 
 
 def code_blocks(model: RMSNorm, layer: Layer, rows: int) -> Iterator[np.ndarray]:
@@ -167,6 +170,23 @@ def code_blocks(model: RMSNorm, layer: Layer, rows: int) -> Iterator[np.ndarray]
         done += len(taken)
         if done == rows:
             return
+
+
+def own_rows(chosen: RowsModel, rows: int) -> Rows | None:
+    """The first rows of --input, at most ``rows``, to be made block by block; None without it.
+
+    Raises ApproxNormError as ``code_blocks`` does.
+    """
+    from approxnorm.conformance.rows import Rows
+
+    layer = chosen.layer
+    if layer is None:
+        return None
+    made = Rows("input", min(rows, layer.rows), lambda: code_blocks(chosen.model, layer, rows))
+    if layer.is_codes:  # real numbers were read before, to calibrate on
+        for _ in made.blocks():
+            pass
+    return made
 
 
 def _check_codes(model: RMSNorm, layer: Layer, block: np.ndarray, first_row: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,15 +14,15 @@ from approxnorm.conformance.backends import (
     open_backends,
 )
 from approxnorm.conformance.difference import Difference, Where, first_in_row, wrong_kind
-from approxnorm.conformance.rows import classes_for
+from approxnorm.conformance.rows import Rows, regrouped, rows_for
 from approxnorm.errors import ApproxNormError
 from approxnorm.model import RMSNorm, Trace
 from approxnorm.vectors import VectorClass
 from approxnorm.vectors.manifest import ClassEntry
 
-BLOCK_ELEMENTS = 1 << 22  # codes given to a backend at once
+BLOCK_ELEMENTS = 1 << 19  # codes given to a backend at once
 
-# (backend, fraction of its codes that are compared)
+# (what is being done, fraction of all codes that are compared)
 Progress = Callable[[str, float], None]
 
 
@@ -104,23 +104,27 @@ def check(
     seed: int = 0,
     lanes: int = 8,
     signals: bool = False,
-    own: np.ndarray | None = None,
+    own: np.ndarray | Rows | None = None,
     progress: Progress | None = None,
 ) -> CheckResult:
     """Run backends on golden vectors and further random rows, and compare every output code.
 
     level, seed, lanes: of the golden vectors (``approxnorm.vectors.plan``), which are made in
-    memory. rows: further seeded random rows of all distributions. own: the user's own input codes
-    (n, dim). signals: compare every named signal that a backend shows as well, not y alone.
+    memory. rows: further seeded random rows of all distributions; they are made and compared block
+    by block. own: the user's own input codes (n, dim), or what makes them. signals: compare every
+    named signal that a backend shows as well, not y alone.
 
     Raises ApproxNormError for a backend that is not registered, or lacks what it needs; for
     arguments that are not allowed; and for the rsqrt method "exact", which has no datapath.
     """
+    tell = _tell_nothing if progress is None else progress
+    tell("building backends", 0.0)
     ready = open_backends(backends, model, lanes)
-    if own is not None:
-        own = model.check_rows(np.asarray(own), "own").astype(np.int64)
-    classes = classes_for(model, level=level, seed=seed, lanes=lanes, rows=rows, own=own)
-    return check_classes(model, ready, classes, lanes=lanes, signals=signals, progress=progress)
+    if own is not None and not isinstance(own, Rows):
+        own = Rows.of("input", model.check_rows(np.asarray(own), "own").astype(np.int64))
+    tell("making golden vectors", 0.0)
+    classes = rows_for(model, level=level, seed=seed, lanes=lanes, rows=rows, own=own)
+    return _check_rows(model, ready, classes, lanes, signals, tell)
 
 
 def check_classes(
@@ -133,29 +137,39 @@ def check_classes(
     progress: Progress | None = None,
 ) -> CheckResult:
     """As ``check``, with backends and rows that are there already; at least one row is needed."""
-    codes = np.concatenate([c.codes for c in classes])
-    if not len(codes):
+    rows = [Rows.of(c.name, c.codes) for c in classes]
+    return _check_rows(model, backends, rows, lanes, signals, progress or _tell_nothing)
+
+
+def _tell_nothing(_: str, __: float) -> None:
+    pass
+
+
+def _check_rows(
+    model: RMSNorm,
+    backends: Mapping[str, Backend],
+    classes: Sequence[Rows],
+    lanes: int,
+    signals: bool,
+    progress: Progress,
+) -> CheckResult:
+    total = sum(c.count for c in classes)
+    if not total:
         raise ApproxNormError("there are no rows to check backends on; give at least one")
     entries, first = [], 0
     for c in classes:
-        entries.append(ClassEntry(name=c.name, first=first, count=len(c.codes)))
-        first += len(c.codes)
+        entries.append(ClassEntry(name=c.name, first=first, count=c.count))
+        first += c.count
     where = Where(entries, lanes, model.digest)
-    results = {}
-    for name, backend in backends.items():
-        comparing = _Comparing(model, backend, where, signals)
-        for block in blocks(codes):
-            if progress is not None:
-                progress(name, comparing.rows / len(codes))
-            comparing.add(block)
-        results[name] = comparing.result()
+    compared = {n: _Comparing(model, b, where, signals) for n, b in backends.items()}
+    pieces = (block for c in classes for block in c.blocks())
+    for codes in regrouped(pieces, max(1, BLOCK_ELEMENTS // model.dim)):
+        want = model(codes, trace=True)[1]
+        for i, (name, comparing) in enumerate(compared.items()):
+            progress(name, (comparing.rows + len(codes) * i / len(compared)) / total)
+            comparing.add(codes, want)
+    results = {name: comparing.result() for name, comparing in compared.items()}
     return CheckResult(model.digest, model.dim, lanes, tuple(entries), results)
-
-
-def blocks(codes: np.ndarray) -> Iterator[np.ndarray]:
-    """Rows in blocks that fit the memory."""
-    size = max(1, BLOCK_ELEMENTS // codes.shape[1])
-    return (codes[start : start + size] for start in range(0, len(codes), size))
 
 
 class _Comparing:
@@ -171,9 +185,8 @@ class _Comparing:
         self.rows = self._codes = self._mismatches = 0
         self._first: Difference | None = None
 
-    def add(self, codes: np.ndarray) -> None:
-        """Compare the backend's answer for further rows (n, dim)."""
-        want = self._model(codes, trace=True)[1]
+    def add(self, codes: np.ndarray, want: Trace) -> None:
+        """Compare the backend's answer for further rows (n, dim) with the model's trace."""
         got = self._backend.run(codes)
         kind = wrong_kind(got, codes.shape)
         wrong = np.ones(codes.shape, bool) if kind else got != want["y"]
