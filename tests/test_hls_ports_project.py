@@ -241,6 +241,20 @@ def test_layers_are_switched_as_the_readme_says(tmp_path: Path) -> None:
     assert [int(line) for line in done.stdout.split()] == expected
 
 
+def test_registers_are_named_after_the_top_function(tmp_path: Path) -> None:
+    folder = write_ports_project(LAYERS, tmp_path / "hls", level=0, lanes=5, top="Norm").folder
+    assert read_registers(folder)["top"] == "Norm"
+    header = (folder / "registers" / "layers.h").read_text("ascii")
+    for name in ("Norm_registers", "Norm_layer", "NORM_LAYERS", "NORM_WORD_BYTES", "NORM_LAYERS_H"):
+        assert re.search(rf"\b{name}\b", header)
+    assert "approx" not in header.lower()
+    done = make(folder, "CXXFLAGS=-O0")
+    assert (done.returncode, done.stdout.count("PASS: ")) == (0, 2), done.stderr
+    strict = ["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror"]
+    command = ["gcc", *strict, "-c", "registers/layers.c", "-o", "layers.o"]
+    subprocess.run(command, cwd=folder, check=True)
+
+
 # --- what may be replaced, and what is refused ---------------------------------------------------
 
 
@@ -289,6 +303,8 @@ ONE = LAYERS["attn"]
             {},
             "layers a and b differ in what is no run-time port: y.bits;",
         ),
+        (LAYERS, dict(top="a b"), "top is 'a b'; allowed: a name in C"),
+        (LAYERS, dict(top="row_length"), "top is 'row_length', which C++ or the project's own"),
         (LAYERS, dict(part="a b"), "part is 'a b'"),
         (LAYERS, dict(lanes=0), "lanes is 0; allowed"),
     ],

@@ -387,6 +387,56 @@ def test_only_headers_with_their_notice_are_copied(tmp_path: Path) -> None:
     assert ap_types.ap_type_files(tmp_path) == {}
 
 
+# --- the name of the top function ---------------------------------------------------------------
+
+
+def test_two_kernels_of_other_names_go_into_one_program(tmp_path: Path) -> None:
+    """No file, symbol or guard that both have, but for `approx::`, which is the same text."""
+    sources, headers = [], ""
+    for name in ("norm_a", "norm_b"):
+        made = write_project(model_of(), tmp_path / name, level=0, lanes=5, top=name)
+        assert made.top == json.loads((made.folder / "project.json").read_text("ascii"))["top"]
+        assert "approx_rmsnorm" not in (made.folder / "run_hls.tcl").read_text("utf-8")
+        assert f"set_top {name}\n" in (made.folder / "run_hls.tcl").read_text("utf-8")
+        assert f"| `{name}` in `kernel/{name}.hpp` |" in (made.folder / "README.md").read_text()
+        kernel = {p.name: p.read_text("utf-8") for p in (made.folder / "kernel").glob("*.?pp")}
+        assert not any("approx_rmsnorm" in text.lower() for text in kernel.values())
+        sources += [made.folder / "kernel" / f"{name}.cpp", made.folder / "tables" / "tables.c"]
+        headers += f'#include "{name}/kernel/{name}.hpp"\n#include "{name}/tables/tables.h"\n'
+    uses = "(void)norm_a, (void)norm_b;\n    return norm_a_rsqrt_c0[0] != norm_b_rsqrt_c0[0];"
+    (tmp_path / "main.cpp").write_text(f"{headers}int main() {{\n    {uses}\n}}\n", "ascii")
+    includes = ["-isystem", "norm_a/csim", "-isystem", "norm_a/csim/ap_types"]
+    for i, source in enumerate(sources):
+        command = ["g++", "-c", *includes, str(source), "-o", f"{i}.o"]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    command = ["g++", *includes, "main.cpp", *(f"{i}.o" for i in range(4)), "-o", "main"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert subprocess.run([tmp_path / "main"]).returncode == 0
+
+
+def test_make_finds_the_kernel_by_its_name(tmp_path: Path) -> None:
+    made = write_project(model_of(), tmp_path / "hls", level=0, top="Norm_2")
+    done = make(made.folder, "CXXFLAGS=-O0")
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert f"digest={model_of().digest}" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        *("", "2norm", "a-b", "a b", "_norm", "a__b", "norm\n", "n" * 65, "ä", "x} ; exit", 3),
+        *("main", "int", "goto", "driver", "std", "x_t", "all_rows", "normalize", "t1", "params"),
+        *("Tables", "files", "ap_int", "hls_stream", "approx", "APPROX_RMSNORM_TB"),
+    ],
+)
+def test_names_that_the_top_function_cannot_have_are_refused(top: Any, tmp_path: Path) -> None:
+    with pytest.raises(ApproxNormError, match=r"^top is .*; allowed: ") as caught:
+        write_project(model_of(), tmp_path / "hls", level=0, top=top)
+    assert repr(top)[:40] in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
 # --- vectors that are there already --------------------------------------------------------------
 
 
@@ -535,11 +585,14 @@ def test_command_writes_the_project(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command = "export hls int8-linear --dim 20 --out hls --level 0 --lanes 3 --clock 4 --json"
+    command += " --top norm_1"
     assert main(command.split()) == 0
     done = json.loads(capsys.readouterr().out)
     listing = json.loads(Path("hls/project.json").read_text("ascii"))
     assert done["digest"] == listing["digest"]
     assert (done["lanes"], done["clock_ns"], done["scales"]) == (3, 4.0, "nominal")
+    assert (done["top"], listing["top"]) == ("norm_1", "norm_1")
+    assert "kernel/norm_1.cpp" in done["files"]
     assert done["files"] == list(listing["files"])
 
 

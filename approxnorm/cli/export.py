@@ -55,6 +55,12 @@ def hls(
             parser=integer_in(1, 4096), metavar="N", help="Elements in a beat of the streams."
         ),
     ] = 8,
+    top: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The top function, its namespace and files: a name in C."
+        ),
+    ] = None,
     part: Annotated[
         str | None, typer.Option(metavar="NAME", help="The FPGA, as Vivado names it.")
     ] = None,
@@ -95,7 +101,7 @@ def hls(
     """
     from approxnorm.cli.rows_model import choose_layers, choose_model
     from approxnorm.hls_ref.csim import check_ap_types_variable
-    from approxnorm.hls_ref.project import CLOCK_NS, PART, write_ports_project, write_project
+    from approxnorm.hls_ref.project import CLOCK_NS, PART, TOP, write_ports_project, write_project
 
     _check_max_dim(max_dim, runtime)
     check_ap_types_variable()
@@ -105,6 +111,7 @@ def hls(
         "lanes": lanes,
         "tb_data": tb_data,
         "residual": residual,
+        "top": TOP if top is None else top,
         "part": PART if part is None else part,
         "clock_ns": CLOCK_NS if clock is None else clock,
     }
@@ -174,6 +181,7 @@ def _layers(made: Project, chosen: dict[str, RowsModel]) -> list[dict[str, Any]]
 
 def _shared(made: Project) -> dict[str, Any]:
     return {
+        "top": made.top,
         "lanes": made.lanes,
         "passes": made.passes,
         "part": made.part,

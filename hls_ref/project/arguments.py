@@ -6,20 +6,26 @@ import operator
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 
 from approxnorm.errors import ApproxNormError
+from approxnorm.hls_ref import emit
+from approxnorm.hls_ref.emit.names import identifier
+from approxnorm.hls_ref.project.ap_types import HEADERS
 from approxnorm.methods.base import shown
 from approxnorm.model import RMSNorm
 from approxnorm.spec.rmsnorm_spec import MAX_DIM
 from approxnorm.vectors import VectorSet
 from approxnorm.vectors.manifest import read_manifest
 
+TOP = emit.TOP
 PART = "xczu7ev-ffvc1156-2-e"  # of the ZCU104 and ZCU106 boards
 CLOCK_NS = 5.0
 MIN_CLOCK_NS, MAX_CLOCK_NS = 0.1, 1000.0
+MAX_TOP = 64
+_TOP = re.compile(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_TOP - 1}}}")
 _PART = re.compile(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*")
 _LAYER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 TAKEN = ("manifest.json",)  # no layer's name: by it the bench knows a single set of vectors
@@ -44,6 +50,37 @@ def checked_clock(clock_ns: float) -> float:
             f" {MAX_CLOCK_NS:g} nanoseconds"
         )
     return float(clock_ns)
+
+
+def checked_top(top: str) -> str:
+    """The name of a top function, of its namespace and files, and of the IP.
+
+    ``check_free`` says whether the project's own sources use it for something else.
+    """
+    if not isinstance(top, str) or not _TOP.fullmatch(top) or "__" in top:
+        raise ApproxNormError(
+            f"top is {shown(top)}; allowed: a name in C, a letter and then letters, digits and"
+            f" single underscores, at most {MAX_TOP}"
+        )
+    return top
+
+
+def check_free(top: str, files: Mapping[str, bytes]) -> None:
+    """Raise ApproxNormError if C++ files, written for the default top, use a name themselves.
+
+    As a word of a program, or as a file's name, whatever the case: some file systems do not tell
+    them apart.
+    """
+    if top == TOP:
+        return
+    stems = {PurePosixPath(path).stem.lower() for path in (*files, *HEADERS)}
+    text = "\n".join(data.decode("utf-8") for data in files.values())
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.S)
+    is_word = identifier(top) != top or re.search(rf"\b({top}|{top}_kernel)\b", text)
+    if is_word or top.lower() in stems:
+        raise ApproxNormError(
+            f"top is {top!r}, which C++ or the project's own sources use; allowed: another name"
+        )
 
 
 def checked_layers(models: Mapping[str, RMSNorm], x_codes: Mapping[str, np.ndarray] | None) -> None:

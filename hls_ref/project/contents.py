@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.hls_ref import csim, emit
 from approxnorm.hls_ref.project import ap_types, former
+from approxnorm.hls_ref.project.arguments import check_free
 from approxnorm.hls_ref.project.readme import readme_values
 from approxnorm.hls_ref.project.readme_ports import ports_values
 from approxnorm.hls_ref.project.registers import register_files
 from approxnorm.hls_ref.project.residual import FOLDER as RESIDUAL
 from approxnorm.hls_ref.project.residual import write_residual
-from approxnorm.hls_ref.project.tables import table_files
+from approxnorm.hls_ref.project.tables import c_prefix, table_files
 from approxnorm.hls_ref.project.tb_data import FOLDER as TB_DATA
 from approxnorm.hls_ref.project.tb_data import write_tb_data
 from approxnorm.hls_ref.project.templates import filled
@@ -50,6 +51,11 @@ class Plan:
 
 # By layer, in the order of the kernel: its vectors, one set for each of vector_paths.
 Sets = Mapping[str, Sequence[VectorSet]]
+
+
+def check_top(kernel: emit.Kernel) -> None:
+    """Raise ApproxNormError if the top function's name has another use in the sources."""
+    check_free(kernel.top, _sources(replace(kernel, top=emit.TOP)))
 
 
 def fill(folder: Path, plan: Plan, sets: Sets) -> dict[str, str]:
@@ -104,17 +110,23 @@ def _listing(plan: Plan, files: dict[str, str]) -> dict[str, object]:
 
 def _contents(plan: Plan, sets: Sets) -> dict[str, bytes]:
     """Every file but the vectors and tb_data, by its path in the project."""
-    files = {path: text.encode("utf-8") for path, text in emit.kernel_files(plan.kernel).items()}
-    files[_DRIVER[0]] = _DRIVER[1]
-    for folder, target in _INCLUDED:
-        files |= _package_files(folder, target)
+    kernel = plan.kernel
     headers = _ap_types()
-    files |= headers
-    files |= table_files(plan.kernel.datapath.tables())
+    files = _sources(kernel) | headers
+    files |= table_files(kernel.datapath.tables(), c_prefix(kernel.top))
     if plan.kernel.ports:
         files |= register_files(plan.kernel, plan.names)
     values = _values(plan, sets, bool(headers)) | _compiled(files)
     return files | {name: filled(name, values) for name in TEMPLATES}
+
+
+def _sources(kernel: emit.Kernel) -> dict[str, bytes]:
+    """The kernel and its bench by path, all that is compiled but Xilinx's headers."""
+    files = {path: text.encode("utf-8") for path, text in emit.kernel_files(kernel).items()}
+    files[_DRIVER[0]] = _DRIVER[1]
+    for folder, target in _INCLUDED:
+        files |= _package_files(folder, target)
+    return files
 
 
 def _compiled(files: Iterable[str]) -> dict[str, object]:

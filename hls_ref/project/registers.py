@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from approxnorm.hls_ref.emit.kernel import Kernel, channel_values
 from approxnorm.hls_ref.emit.names import identifier
 from approxnorm.hls_ref.emit.ports import channel_fields, channel_width, register_values, stops
-from approxnorm.hls_ref.project.tables import comment_text
+from approxnorm.hls_ref.project.tables import c_prefix, comment_text
 from approxnorm.program import Interval
 from approxnorm.vectors.text import hex_digits
 
@@ -142,11 +142,12 @@ def _header(kernel: Kernel) -> str:
         f"    int64_t {r.name}; /* {r.type_name}, {r.allowed[0]} .. {r.allowed[1]} */\n"
         for r in registers_of(kernel)
     )
+    low, high = c_prefix(kernel.top), c_prefix(kernel.top).upper()
     return f"""\
 /* The layers of this kernel, for the program that drives it: its registers by name, and the words
- * of channels_in. A word is APPROX_WORD_BYTES bytes, lowest byte first. */
-#ifndef APPROX_LAYERS_H
-#define APPROX_LAYERS_H
+ * of channels_in. A word is {high}WORD_BYTES bytes, lowest byte first. */
+#ifndef {high}LAYERS_H
+#define {high}LAYERS_H
 
 #include <stdint.h>
 
@@ -154,20 +155,20 @@ def _header(kernel: Kernel) -> str:
 extern "C" {{
 #endif
 
-struct approx_registers {{
+struct {low}registers {{
 {members}}};
 
-struct approx_layer {{
+struct {low}layer {{
     const char *name; /* as in the names of files; layers.c has others in a comment */
     const char *digest;
-    struct approx_registers registers;
+    struct {low}registers registers;
     uint32_t words;          /* of channels_in */
-    const uint8_t *channels; /* words * APPROX_WORD_BYTES bytes */
+    const uint8_t *channels; /* words * {high}WORD_BYTES bytes */
 }};
 
-#define APPROX_LAYERS {len(kernel.layers)}
-#define APPROX_WORD_BYTES {_word_bytes(kernel)}
-extern const struct approx_layer approx_layers[APPROX_LAYERS];
+#define {high}LAYERS {len(kernel.layers)}
+#define {high}WORD_BYTES {_word_bytes(kernel)}
+extern const struct {low}layer {low}layers[{high}LAYERS];
 
 #ifdef __cplusplus
 }}
@@ -186,7 +187,8 @@ def _source(kernel: Kernel, words: dict[str, list[int]], names: Mapping[str, str
         for start in range(0, len(data), _PER_LINE):
             yield "    " + ", ".join(f"{b:#04x}" for b in data[start : start + _PER_LINE]) + ","
         yield "};\n"
-    yield "const struct approx_layer approx_layers[APPROX_LAYERS] = {"
+    low, high = c_prefix(kernel.top), c_prefix(kernel.top).upper()
+    yield f"const struct {low}layer {low}layers[{high}LAYERS] = {{"
     for i, (name, model) in enumerate(kernel.layers.items()):
         values = ", ".join(f"INT64_C({v})" for v in register_values(kernel, name))
         if names[name] != name:

@@ -6,18 +6,24 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from approxnorm.hls_ref.emit import TOP
 from approxnorm.tables.table import Table
 from approxnorm.vectors.text import to_hex
 
 FOLDER = "tables"
-PREFIX = "approx_"
 _INT32 = range(-(1 << 31), 1 << 31)
 _PER_LINE = 8
 
 
-def table_files(tables: Sequence[Table]) -> dict[str, bytes]:
+def c_prefix(top: str) -> str:
+    """What names in C begin with: those of two kernels with other names do not clash."""
+    return "approx_" if top == TOP else f"{top}_"
+
+
+def table_files(tables: Sequence[Table], prefix: str = c_prefix(TOP)) -> dict[str, bytes]:
     """NAME.mem, NAME.coe, tables.h and tables.c of a datapath's tables, by path in the project.
 
+    prefix: of the names in tables.h.
     Words of .mem and .coe are two's complement of ``Table.width`` bits, in hex of
     ceil(width / 4) digits; entry 0 is first. The C arrays hold the entries as they are.
     """
@@ -25,8 +31,8 @@ def table_files(tables: Sequence[Table]) -> dict[str, bytes]:
     for name, table in named(tables):
         files[f"{FOLDER}/{name}.mem"] = to_mem(table)
         files[f"{FOLDER}/{name}.coe"] = to_coe(table)
-    files[f"{FOLDER}/tables.h"] = _header(tables).encode("ascii")
-    files[f"{FOLDER}/tables.c"] = _source(tables).encode("ascii")
+    files[f"{FOLDER}/tables.h"] = _header(tables, prefix).encode("ascii")
+    files[f"{FOLDER}/tables.c"] = _source(tables, prefix).encode("ascii")
     return files
 
 
@@ -78,31 +84,32 @@ def _type(table: Table) -> str:
     return "int32_t" if fits else "int64_t"
 
 
-def _header(tables: Sequence[Table]) -> str:
+def _header(tables: Sequence[Table], prefix: str) -> str:
     lines = [
         "/* The datapath's tables, for C programs; an entry is a code: entry / 2^FRAC_BITS. */"
     ]
-    lines += ["#ifndef APPROX_TABLES_H", "#define APPROX_TABLES_H", "", "#include <stdint.h>", ""]
+    guard = f"{prefix}tables_h".upper()
+    lines += [f"#ifndef {guard}", f"#define {guard}", "", "#include <stdint.h>", ""]
     lines += ["#ifdef __cplusplus", 'extern "C" {', "#endif", ""]
     for name, table in named(tables):
-        upper = f"{PREFIX}{name}".upper()
+        upper = f"{prefix}{name}".upper()
         lines += [
             *_comment(table),
             f"#define {upper}_ENTRIES {len(table.entries)}",
             f"#define {upper}_WIDTH {table.width}",
             f"#define {upper}_FRAC_BITS {table.frac_bits}",
-            f"extern const {_type(table)} {PREFIX}{name}[{len(table.entries)}];",
+            f"extern const {_type(table)} {prefix}{name}[{len(table.entries)}];",
             "",
         ]
     lines += ["#ifdef __cplusplus", "}", "#endif", "", "#endif"]
     return "\n".join(lines) + "\n"
 
 
-def _source(tables: Sequence[Table]) -> str:
+def _source(tables: Sequence[Table], prefix: str) -> str:
     lines = ['#include "tables.h"', ""]
     for name, table in named(tables):
         entries = [_literal(e) for e in table.entries]
-        lines.append(f"const {_type(table)} {PREFIX}{name}[{len(entries)}] = {{")
+        lines.append(f"const {_type(table)} {prefix}{name}[{len(entries)}] = {{")
         for i in range(0, len(entries), _PER_LINE):
             lines.append("    " + ", ".join(entries[i : i + _PER_LINE]) + ",")
         lines += ["};", ""]

@@ -13,15 +13,17 @@ from approxnorm.hls_ref.project import ap_types, former
 from approxnorm.hls_ref.project.arguments import (
     CLOCK_NS,
     PART,
+    TOP,
     checked_clock,
     checked_layers,
     checked_max_dim,
     checked_names,
     checked_part,
+    checked_top,
     given_vectors,
     relative_path,
 )
-from approxnorm.hls_ref.project.contents import Plan, fill
+from approxnorm.hls_ref.project.contents import Plan, check_top, fill
 from approxnorm.model import RMSNorm
 from approxnorm.output import check_replaceable, staged_folder
 from approxnorm.vectors import VectorSet, write_vectors
@@ -53,6 +55,7 @@ class Project:
     folder: Path
     digest: str
     dim: int
+    top: str
     lanes: int
     passes: int
     part: str
@@ -87,6 +90,7 @@ def write_project(
     vectors: str | Path | None = None,
     tb_data: bool = False,
     residual: bool = False,
+    top: str = TOP,
     part: str = PART,
     clock_ns: float = CLOCK_NS,
 ) -> Project:
@@ -97,21 +101,23 @@ def write_project(
     model that is there already and stays where it is: the project names it relative to itself, in
     place of one of its own. lanes: elements a beat of the streams. tb_data: also hls4ml's text
     files. residual: the kernel adds a residual before the norm; the bench then splits x in two.
-    part, clock_ns: what run_hls.tcl sets, the clock's period in nanoseconds.
+    top: the function's name, and with it that of its namespace, its files and the IP; each kernel
+    of a design needs its own. part, clock_ns: what run_hls.tcl sets, the clock's period in
+    nanoseconds.
 
     The folder is written beside ``out`` and renamed. An empty folder or a former project is
     replaced, unless a file in it was edited or is no part of it. Raises ApproxNormError then, for
     arguments that are not allowed, and for the rsqrt method "exact", which has no hardware.
     """
     out = Path(out)
-    part, clock_ns = checked_part(part), checked_clock(clock_ns)
+    top, part, clock_ns = checked_top(top), checked_part(part), checked_clock(clock_ns)
     seed, lanes = check_numbers(seed, lanes)
     check_replaceable(out, former.check_former)
     given = None if vectors is None else given_vectors(Path(vectors), model)
     datapath = model.assembly.require_datapath()
     first = VECTORS if given is None else relative_path(given.folder, out)
     plan = Plan(
-        kernel=emit.Kernel({"": model}, datapath, model.dim, lanes, has_residual=residual),
+        kernel=emit.Kernel({"": model}, datapath, model.dim, lanes, top, has_residual=residual),
         part=part,
         clock_ns=clock_ns,
         tb_data=tb_data,
@@ -134,6 +140,7 @@ def write_ports_project(
     x_codes: Mapping[str, np.ndarray] | None = None,
     tb_data: bool = False,
     residual: bool = False,
+    top: str = TOP,
     part: str = PART,
     clock_ns: float = CLOCK_NS,
 ) -> Project:
@@ -147,12 +154,12 @@ def write_ports_project(
     """
     out = Path(out)
     checked_layers(models, x_codes)
-    part, clock_ns = checked_part(part), checked_clock(clock_ns)
+    top, part, clock_ns = checked_top(top), checked_part(part), checked_clock(clock_ns)
     seed, lanes = check_numbers(seed, lanes)
     max_dim, names = checked_max_dim(max_dim), checked_names(models, names)
     check_replaceable(out, former.check_former)
     plan = Plan(
-        kernel=emit.ports_kernel(models, lanes, max_dim=max_dim, residual=residual),
+        kernel=emit.ports_kernel(models, lanes, max_dim=max_dim, top=top, residual=residual),
         part=part,
         clock_ns=clock_ns,
         tb_data=tb_data,
@@ -167,6 +174,7 @@ def write_ports_project(
 def _write(
     out: Path, plan: Plan, given: VectorSet | None, x_codes: Mapping[str, np.ndarray] | None
 ) -> Project:
+    check_top(plan.kernel)
     with staged_folder(out, former.check_former) as folder:
         sets = {
             name: _write_vectors(folder, plan, name, given, x_codes) for name in plan.kernel.layers
@@ -181,6 +189,7 @@ def _write(
         folder=out,
         digest=plan.kernel.digest,
         dim=plan.kernel.dim,
+        top=plan.kernel.top,
         lanes=plan.kernel.lanes,
         passes=len(plan.kernel.passes),
         part=plan.part,
