@@ -127,6 +127,23 @@ def test_readme_has_the_numbers_of_this_kernel(project: Project) -> None:
         assert f"| `{port.name}` | {port.level} | `{port.interval.type_name}` |" in text
 
 
+def test_readme_says_how_often_each_table_is_read(tmp_path: Path) -> None:
+    made = write_project(model_of("log"), tmp_path / "log", level=0, lanes=5)
+    text = (made.folder / "README.md").read_text("utf-8")
+    reads = {
+        name: line.split(" | ")[6]
+        for name, _ in named(model_of("log").assembly.require_datapath().tables())
+        for line in text.splitlines()
+        if line.startswith(f"| `{name}` |") and line.count(" | ") == 8
+    }
+    assert reads == {
+        "rsqrt_log2_table": "1 a row",
+        "log2_table": "5 a beat, pass 1",
+        "exp2_table": "5 a beat, pass 1",
+    }
+    assert "A ROM has two ports" in text
+
+
 def test_passes_follow_the_reductions(tmp_path: Path) -> None:
     assert write_project(model_of(), tmp_path / "a", level=0).passes == 2
     exponent = model_of(x=dict(bits=18, signed=True, scale=2.0**-10), row_exponent=dict(bits=12))

@@ -8,6 +8,7 @@ from approxnorm.hls_ref.emit import Kernel, Pass
 from approxnorm.hls_ref.project.tables import named
 from approxnorm.program import Interval
 from approxnorm.program.datapath import Port
+from approxnorm.program.signal import Program
 from approxnorm.tables.table import Table
 from approxnorm.vectors.signals import ports_of
 
@@ -27,6 +28,9 @@ _DIGEST_TEXT = """\
 The digest covers the resolved spec (in `project.json`), the tables and gamma. The kernel, the
 vectors and the bench carry it, and the bench refuses vectors of another."""
 ROWS_PORT = "| `rows`, control | AXI4-Lite | 32 | rows of this call; start, done |"
+_READS_TEXT = """\
+Entries and bits are those of one copy. A ROM has two ports: for more reads in a beat the tool needs
+copies of it, or a beat takes more than a cycle. Only Vitis' report says which."""
 _KINDS = (", made so that every wrong bit shows", " of your own data")
 _RESIDUAL_ROW = (
     "| `residual/NAME/` | for the set of vectors NAME: `a.hex` and `b.hex`, whose sum is its x |\n"
@@ -64,7 +68,7 @@ def readme_values(
         "pass_list": "\n".join(_pass_line(p) for p in kernel.passes),
         "signals": "\n".join(signal_row(p) for p in ports_of(model)),
         "signals_text": "The intervals follow from the formats alone, so no width can overflow.",
-        "tables": _tables(kernel.datapath.tables()),
+        "tables": _tables(kernel),
         "ap_types_text": _AP_TYPES[ap_types],
         "csim_text": ", and Xilinx' `ap_types`" if ap_types else "",
         "registers_row": "",
@@ -126,16 +130,34 @@ def signal_row(port: Port) -> str:
     return f"| `{port.name}` | {port.level} | `{span.type_name}` | {span.lo} | {span.hi} |"
 
 
-def _tables(tables: list[Table]) -> str:
+def _tables(kernel: Kernel) -> str:
+    tables = kernel.datapath.tables()
     if not tables:
         return "None."
-    head = "| table | index | entries | bits | signed | fraction bits | bound | origin |"
+    head = "| table | index | entries | bits | signed | fraction bits | reads | bound | origin |"
     rows = [
         f"| `{name}` | `{cell(t.index_rule)}` | {len(t.entries)} | {t.width} |"
-        f" {'yes' if t.signed else 'no'} | {t.frac_bits} | {cell(t.bound)} | {cell(t.origin)} |"
+        f" {'yes' if t.signed else 'no'} | {t.frac_bits} | {_reads(kernel, t)} | {cell(t.bound)} | {cell(t.origin)} |"
         for name, t in named(tables)
     ]
-    return "\n".join([head, "|---|---|---|---|---|---|---|---|", *rows])
+    return "\n".join([head, "|---|---|---|---|---|---|---|---|---|", *rows, "", _READS_TEXT])
+
+
+def _reads(kernel: Kernel, table: Table) -> str:
+    """How often a table is read: in the passes, all lanes at once, and between them."""
+    reads = []
+    for step in kernel.passes:
+        a_beat = kernel.lanes * sum(_lookups(s.program, table) for s in step.elements)
+        a_row = sum(_lookups(s.program, table) for s in step.rows)
+        reads += [f"{a_beat} a beat, pass {step.number}"] * bool(a_beat)
+        reads += [f"{a_row} a row"] * bool(a_row)
+    return "; ".join(reads)
+
+
+def _lookups(program: Program, table: Table) -> int:
+    live = program.needed(i for i, n in enumerate(program.nodes) if n.name is not None)
+    nodes = [program.nodes[i] for i in live]
+    return sum(n.op == "lookup" and n.attrs["table"] is table for n in nodes)
 
 
 def cell(text: str) -> str:
