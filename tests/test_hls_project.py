@@ -123,6 +123,7 @@ def test_readme_has_the_numbers_of_this_kernel(project: Project) -> None:
     assert f"P    = {project.passes}, passes" in text
     assert "= 6 + sum of D and R" in text
     assert "holds 2 elements; its other 3 lanes are" in text
+    assert "rows of this call, 0 to 2147483647, as an `int`: below 1 no row is read" in text
     for port in model_of().assembly.require_datapath().signals():
         assert f"| `{port.name}` | {port.level} | `{port.interval.type_name}` |" in text
 

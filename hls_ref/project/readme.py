@@ -27,7 +27,10 @@ _TB_DATA_TEXT = (
 _DIGEST_TEXT = """\
 The digest covers the resolved spec (in `project.json`), the tables and gamma. The kernel, the
 vectors and the bench carry it, and the bench refuses vectors of another."""
-ROWS_PORT = "| `rows`, control | AXI4-Lite | 32 | rows of this call; start, done |"
+ROWS_PORT = (
+    "| `rows`, control | AXI4-Lite | 32 | rows of this call, 0 to 2147483647, as an `int`: below 1"
+    " no row is read or written; start, done |"
+)
 _READS_TEXT = """\
 Entries and bits are those of one copy. A ROM has two ports: for more reads in a beat the tool needs
 copies of it, or a beat takes more than a cycle. Only Vitis' report says which."""
@@ -137,7 +140,8 @@ def _tables(kernel: Kernel) -> str:
     head = "| table | index | entries | bits | signed | fraction bits | reads | bound | origin |"
     rows = [
         f"| `{name}` | `{cell(t.index_rule)}` | {len(t.entries)} | {t.width} |"
-        f" {'yes' if t.signed else 'no'} | {t.frac_bits} | {_reads(kernel, t)} | {cell(t.bound)} | {cell(t.origin)} |"
+        f" {'yes' if t.signed else 'no'} | {t.frac_bits} | {_reads(kernel, t)} |"
+        f" {cell(t.bound)} | {cell(t.origin)} |"
         for name, t in named(tables)
     ]
     return "\n".join([head, "|---|---|---|---|---|---|---|---|---|", *rows, "", _READS_TEXT])
