@@ -120,12 +120,22 @@ def test_readme_has_the_numbers_of_this_kernel(project: Project) -> None:
     text = (project.folder / "README.md").read_text("utf-8")
     assert project.digest in text
     assert "B    = ceil(dim / lanes) = ceil(12 / 5) = 3" in text
-    assert f"P    = {project.passes}, passes" in text
+    assert f"P    = {project.passes} passes over the row" in text
     assert "= 6 + sum of D and R" in text
     assert "holds 2 elements; its other 3 lanes are" in text
     assert "rows of this call, 0 to 2147483647, as an `int`: below 1 no row is read" in text
     for port in model_of().assembly.require_datapath().signals():
         assert f"| `{port.name}` | {port.level} | `{port.interval.type_name}` |" in text
+
+
+def test_readme_of_one_element_has_no_false_plural(tmp_path: Path) -> None:
+    model = model_of(dim=1)
+    made = write_project(model, tmp_path / "hls", level=0, x_codes=np.array([[3]]))
+    text = (made.folder / "README.md").read_text("utf-8")
+    assert "| row | 1 element, 8 a beat: 1 beat |" in text
+    assert "A row takes 1 beat. The last one holds 1 element; its other 7 lanes are" in text
+    assert "golden vectors: 1 row of your own data" in text
+    assert not re.search(r"\b1 (\w+s|passes) ", re.sub(r"[|`].*", "", text))
 
 
 def test_readme_says_how_often_each_table_is_read(tmp_path: Path) -> None:

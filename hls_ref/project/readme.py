@@ -49,25 +49,26 @@ def readme_values(
     vectors: path and rows of each set, the generated one first.
     """
     model, lanes, beats = kernel.first, kernel.lanes, kernel.beats
+    passes = len(kernel.passes)
     inner = "LAYER/" if kernel.ports else ""
     return {
         "title": model.spec.description or f"rows of {model.dim}",
         "facts": _facts(kernel),
         "digest_text": _DIGEST_TEXT,
         "layers_section": "",
-        "passes": len(kernel.passes),
+        "passes": counted(passes, "pass"),
         "beats_formula": f"ceil(dim / lanes) = ceil({model.dim} / {lanes}) = {beats}, beats of a"
         " row",
-        "row_latency": len(kernel.passes) * beats,
+        "row_latency": passes * beats,
         "row_interval": beats,
         "load_latency": "",
         "vector_set": vectors[0][0],
         "vector_rows": "".join(
-            f"| `{path}/{inner}` | golden vectors: {rows} rows{_KINDS[i]} |\n"
+            f"| `{path}/{inner}` | golden vectors: {counted(rows, 'row')}{_KINDS[i]} |\n"
             for i, (path, rows) in enumerate(vectors)
         ),
         "ports": "\n".join([*streams(kernel), ROWS_PORT]),
-        "row_text": f"A row takes {beats} beats. {_padding(model.dim, lanes)}",
+        "row_text": f"A row takes {counted(beats, 'beat')}. {_padding(model.dim, lanes)}",
         "pass_list": "\n".join(_pass_line(p) for p in kernel.passes),
         "signals": "\n".join(signal_row(p) for p in ports_of(model)),
         "signals_text": "The intervals follow from the formats alone, so no width can overflow.",
@@ -84,10 +85,11 @@ def readme_values(
 def _facts(kernel: Kernel) -> str:
     model = kernel.first
     context = model.assembly.context
+    row = f"{counted(model.dim, 'element')}, {kernel.lanes} a beat: {counted(kernel.beats, 'beat')}"
     return (
         f"| spec digest | `{model.digest}` |\n"
         f"| x, gamma, y | `{model.assembly.x_format}`, `{context.gamma}`, `{context.y}` |\n"
-        f"| row | {model.dim} elements, {kernel.lanes} a beat: {kernel.beats} beats |"
+        f"| row | {row} |"
     )
 
 
@@ -107,13 +109,18 @@ def _stream(name: str, way: str, lanes: int, lane: Interval, what: str) -> str:
     return f"| `{name}` | AXI4-Stream, {way} | {width} | {what}, `{lane.type_name}` a lane |"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things: 1 beat, 2 beats, 3 passes."""
+    ending = "" if number == 1 else "es" if noun.endswith("s") else "s"
+    return f"{number} {noun}{ending}"
+
+
 def _padding(dim: int, lanes: int) -> str:
     left = -dim % lanes
     if not left:
         return "Its lanes are all used."
-    used = lanes - left
     return (
-        f"The last one holds {used} element{'s' * (used > 1)}; its other {left}"
+        f"The last one holds {counted(lanes - left, 'element')}; its other {left}"
         f" lane{'s are' if left > 1 else ' is'} not read, and 0 in y."
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from approxnorm.hls_ref.emit import Kernel
 from approxnorm.hls_ref.emit.ports import channel_fields, channel_width, register_values
-from approxnorm.hls_ref.project.readme import ROWS_PORT, cell, signal_row, streams
+from approxnorm.hls_ref.project.readme import ROWS_PORT, cell, counted, signal_row, streams
 from approxnorm.hls_ref.project.registers import FOLDER, Register, registers_of, word_width
 from approxnorm.hls_ref.project.templates import filled
 from approxnorm.vectors.text import hex_digits
@@ -33,9 +33,8 @@ def ports_values(kernel: Kernel, names: Mapping[str, str]) -> dict[str, object]:
     """
     lanes, beats, passes = kernel.lanes, kernel.beats, len(kernel.passes)
     first = next(iter(kernel.layers))
-    count = len(kernel.layers)
     return {
-        "title": f"one kernel for {count} layer{'s' * (count > 1)}",
+        "title": f"one kernel for {counted(len(kernel.layers), 'layer')}",
         "facts": _facts(kernel),
         "digest_text": _DIGEST_TEXT,
         "layers_section": _layers_section(kernel, names),
@@ -60,7 +59,8 @@ def _facts(kernel: Kernel) -> str:
     return (
         f"| kernel digest | `{kernel.digest}` |\n"
         f"| x, y | `{x}`, `{y}`, of each layer's own scale |\n"
-        f"| row | up to {kernel.dim} elements, {kernel.lanes} a beat: up to {kernel.beats} beats |"
+        f"| row | up to {counted(kernel.dim, 'element')}, {kernel.lanes} a beat:"
+        f" up to {counted(kernel.beats, 'beat')} |"
     )
 
 
