@@ -142,6 +142,10 @@ def test_readme_says_what_to_load(project: Project) -> None:
         assert f"| {layer['name']} | {values} |" in text
         assert layer["digest"] in text
     assert "| `gamma` | [7 : 0] | `ap_int<8>` |" in text
+    assert "have 32 bits however long the longest row is" in text
+    assert "bits 31 to 0 are in the first" in text
+    header = (project.folder / "registers" / "layers.h").read_text("ascii")
+    assert "the low 32 bits of its int64_t" in header
     assert "ceil(row_length / lanes), beats of a row; of the longest, ceil(20 / 5) = 4" in text
     assert "sum over p of (B + D[p] + R[p]) = 2 * B + sum of D and R" in text
     assert "= B + the load loop's depth" in text

@@ -145,7 +145,11 @@ def _header(kernel: Kernel) -> str:
     low, high = c_prefix(kernel.top), c_prefix(kernel.top).upper()
     return f"""\
 /* The layers of this kernel, for the program that drives it: its registers by name, and the words
- * of channels_in. A word is {high}WORD_BYTES bytes, lowest byte first. */
+ * of channels_in. A word is {high}WORD_BYTES bytes, lowest byte first.
+ *
+ * A register's value in AXI4-Lite: the low 32 bits of its int64_t, and for one of more than 32 bits
+ * then the high ones, in the next word. Negative values are in two's complement; the register does
+ * not use bits past its width. */
 #ifndef {high}LAYERS_H
 #define {high}LAYERS_H
 
