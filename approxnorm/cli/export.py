@@ -119,7 +119,7 @@ def hls(
     if runtime:
         chosen = choose_layers(spec, dim, gamma, input, layer, rows, place)
         models = {name: c.model for name, c in chosen.items()}
-        names = {name: c.name for name, c in chosen.items()}
+        names = {name: _input_name(name, c) for name, c in chosen.items()}
         codes = {name: c.codes for name, c in chosen.items() if c.codes is not None} or None
         with waiting("writing the project"):
             made = write_ports_project(
@@ -160,6 +160,11 @@ def _describe_ports(made: Project, chosen: dict[str, RowsModel]) -> dict[str, An
     }
 
 
+def _input_name(name: str, chosen: RowsModel) -> str:
+    """What a layer is called in its file; ``name``, where there is none."""
+    return name if chosen.layer is None else chosen.layer.name
+
+
 def _layers(made: Project, chosen: dict[str, RowsModel]) -> list[dict[str, Any]]:
     layers = []
     for name, replayed in made.layers.items():
@@ -167,7 +172,7 @@ def _layers(made: Project, chosen: dict[str, RowsModel]) -> list[dict[str, Any]]
         layers.append(
             {
                 "name": name,
-                "input_name": chosen[name].name,
+                "input_name": _input_name(name, chosen[name]),
                 "digest": replayed.vectors.digest,
                 "scales": chosen[name].scales,
                 "notes": chosen[name].notes,

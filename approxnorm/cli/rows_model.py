@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -28,8 +28,7 @@ class RowsModel:
 
     codes: (rows, dim) input codes of --input, or None for rows that are to be generated.
     scales: where open numbers came from: "spec" (none was open), "input" or "nominal".
-    layer: of --input, if that was given. name: of the
-    layer in its file, where there are several.
+    layer: of --input, if that was given.
     """
 
     model: RMSNorm
@@ -37,7 +36,6 @@ class RowsModel:
     scales: Literal["spec", "input", "nominal"]
     notes: list[str]
     layer: Layer | None = None
-    name: str = ONLY_LAYER
 
 
 def choose_model(
@@ -93,7 +91,7 @@ def choose_layers(
     names = folder_names([found.name for found in layers], TAKEN)
     codes = read_gamma(gamma)
     return {
-        name: replace(_of_layer(spec, dim, found, codes, rows or ROWS), name=found.name)
+        name: _of_layer(spec, dim, found, codes, rows or ROWS)
         for name, found in zip(names, layers, strict=True)
     }
 
