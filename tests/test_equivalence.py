@@ -264,7 +264,7 @@ def test_modes_to_nearest_are_the_same_where_nothing_is_a_tie(name: str, has_tie
 def test_mistakes_that_no_row_can_show_have_a_reason(name: str, mistake: str, words: str) -> None:
     prover = preset_prover(name)
     found = next(m for m in mistakes(prover.probe.datapath) if m.name == mistake)
-    assert words in (prover.reason(found.change) or "")
+    assert words in (prover.reason(found) or "")
 
 
 def test_a_step_that_small_rows_alone_would_notice() -> None:

@@ -3,6 +3,7 @@
 import json
 from functools import cache
 
+import numpy as np
 import pytest
 
 from approxnorm import RMSNorm, preset
@@ -12,6 +13,7 @@ from approxnorm.hls_ref.emit import Kernel, kernel_files
 from approxnorm.hls_ref.mutation import MutationReport, mutate
 from approxnorm.hls_ref.mutation.arithmetic import arithmetic_mutants, entry_mutants
 from approxnorm.hls_ref.mutation.mutants import Expression, Mutant
+from approxnorm.hls_ref.mutation.run import entry_change, run_mutants
 from approxnorm.hls_ref.mutation.variants import (
     edited,
     function_of,
@@ -19,6 +21,9 @@ from approxnorm.hls_ref.mutation.variants import (
     with_variants,
 )
 from approxnorm.hls_ref.mutation.wiring import shared_expressions, wiring_mutants
+from approxnorm.vectors import plan
+from approxnorm.vectors.changes import ASTRAY
+from approxnorm.vectors.probe import Probe
 
 SMALL = ("int8-linear", "outlier4-12bit")
 
@@ -143,6 +148,27 @@ def test_level_1_kills_every_mutant_that_is_not_equivalent(name: str) -> None:
     tables = [f for f in report.fates if f.kind == "table"]
     entries = sum(len(t.entries) for t in kernel_of(model_of(name)).datapath.tables())
     assert len(tables) == 2 * entries
+
+
+def test_a_mutant_in_c_is_wrong_as_often_as_its_model_in_numpy() -> None:
+    """What is proven of a change in NumPy is then true of the mutant, wrapped types and all."""
+    model = model_of("int8-log")
+    kernel, probe = kernel_of(model), Probe(model)
+    mutants, entries = list(arithmetic_mutants(kernel)), list(entry_mutants(kernel))
+    codes = np.concatenate([c.codes for c in plan(model, 0).classes])
+    results = run_mutants(kernel, kernel_files(kernel), mutants, entries, codes)
+    changes = [m.change for m in mutants] + [entry_change(probe, e) for e in entries]
+    right, compared = probe.y(codes), 0
+    for result, change in zip(results, changes, strict=True):
+        if change is None:
+            continue
+        try:
+            wrong = np.count_nonzero(change.y(probe, codes) != right)
+        except ASTRAY:
+            continue
+        assert (result.end, result.outputs) == ("ran", wrong), change.name
+        compared += 1
+    assert compared > 400
 
 
 def test_fewer_vectors_leave_survivors() -> None:

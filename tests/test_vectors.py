@@ -21,14 +21,16 @@ from approxnorm.backends.numpy_backend import NumpyBackend
 from approxnorm.formats import Rounding
 from approxnorm.program.datapath import MapStage
 from approxnorm.vectors import Plan, generate, plan, read_vectors, write_vectors
-from approxnorm.vectors.changes import small_changes, widened, with_table
+from approxnorm.vectors.changes import ASTRAY, small_changes, widened, with_table
 from approxnorm.vectors.corners import beyond_format
 from approxnorm.vectors.distributions import DISTRIBUTIONS
+from approxnorm.vectors.goals import all_changes
 from approxnorm.vectors.probe import Probe
 from approxnorm.vectors.random import Words
 from approxnorm.vectors.space import Space
 from approxnorm.vectors.text import from_hex, hex_digits, to_beats, to_hex
 from approxnorm.vectors.ties import KINDS, tie_kinds, trailing_zeros
+from approxnorm.vectors.widths import type_limits
 
 CORNERS = [
     "zero",
@@ -457,21 +459,41 @@ def test_unseen_changes_are_told(planned: Any) -> None:
 def test_small_changes_change_one_thing_each(planned: Any) -> None:
     model, _ = planned("outliers")
     datapath = model.assembly.require_datapath()
-    wide = widened(datapath)
-    names = [c.name for c in small_changes(datapath)]
-    assert len(set(names)) == len(names)
-    added = [c for c in small_changes(datapath) if len(c.datapath.stages) > len(wide.stages)]
-    for change in small_changes(datapath):
-        if change in added:  # a program of one operation after a sum
-            assert change.bits is not None or change.name.endswith("ignored")
-            assert len(change.datapath.stages) == len(wide.stages) + 1
+    changes = small_changes(datapath)
+    assert len({c.name for c in changes}) == len(changes)
+    for change in changes:
+        plain = change.plain
+        if len(plain.stages) > len(datapath.stages):  # a program of one operation after a top
+            assert change.name.endswith("ignored")
+            assert len(plain.stages) == len(datapath.stages) + 1
             continue
-        pairs = list(zip(wide.stages, change.datapath.stages, strict=True))
-        assert sum(a != b for a, b in pairs) == 1
-        for a, b in pairs:
-            if a != b and isinstance(a, MapStage) and isinstance(b, MapStage):
-                nodes = zip(a.program.nodes, b.program.nodes, strict=True)
-                assert sum(m != n for m, n in nodes) == 1
+        stages = [i for i, s in enumerate(datapath.stages) if s != plain.stages[i]]
+        ports = [n for n, p in datapath.ports.items() if p != plain.ports[n]]
+        assert len(stages) + len(ports) == 1
+        assert bool(ports) == (change.bits is not None)
+        if stages and isinstance(before := datapath.stages[stages[0]], MapStage):
+            after = plain.stages[stages[0]]
+            assert isinstance(after, MapStage) and stages[0] == change.stage
+            nodes = zip(before.program.nodes, after.program.nodes, strict=True)
+            assert {i for i, (m, n) in enumerate(nodes) if m != n} == change.nodes
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_changed_datapaths_keep_the_widths(case: str, planned: Any) -> None:
+    """Whatever a mistake makes of a signal, it is a value of the type that it has."""
+    model, rows = planned(case)
+    probe, codes = Probe(model), all_codes(rows)[:20]
+    datapath = model.assembly.require_datapath()
+    types = {p.name: type_limits(p.interval) for p in datapath.signals()}
+    for change in all_changes(datapath):
+        try:
+            traced = NumpyBackend(change.datapath).run_traced(probe.inputs(codes))
+        except ASTRAY:
+            continue
+        for name, value in traced.items():
+            if name in types and value.size and name != change.name.partition(":")[0]:
+                lo, hi = types[name]
+                assert lo <= value.min() and value.max() <= hi, (change.name, name)
 
 
 @pytest.mark.parametrize("case", CASES)

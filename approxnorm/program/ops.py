@@ -11,7 +11,7 @@ arguments and the result, and ``interval``, the exact interval of the result.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -51,7 +51,7 @@ def _register(
     OPS[name] = Op(name, evaluate, interval, head_room)
 
 
-def _apply(name: str, *args: Value, **attrs: Any) -> Value:
+def apply(name: str, *args: Value, **attrs: Any) -> Value:
     """Record ``name`` if any argument is a Signal, else compute it in int64."""
     tracer = next((a.tracer for a in args if isinstance(a, Signal)), None)
     if tracer is not None:
@@ -77,27 +77,27 @@ def _int64(a: Value) -> np.ndarray:
 
 def add(a: Value, b: Value) -> Value:
     """a + b, exact."""
-    return _apply("add", a, b)
+    return apply("add", a, b)
 
 
 def sub(a: Value, b: Value) -> Value:
     """a - b, exact."""
-    return _apply("sub", a, b)
+    return apply("sub", a, b)
 
 
 def mul(a: Value, b: Value) -> Value:
     """a * b, exact; the interval of a square is known to be >= 0."""
-    return _apply("mul", a, b)
+    return apply("mul", a, b)
 
 
 def neg(a: Value) -> Value:
     """-a, exact."""
-    return _apply("neg", a)
+    return apply("neg", a)
 
 
 def absolute(a: Value) -> Value:
     """|a|, exact: |-128| of an 8-bit code is 128."""
-    return _apply("abs", a)
+    return apply("abs", a)
 
 
 def _corners(f: Callable[[int, int], int], a: Interval, b: Interval) -> Interval:
@@ -139,12 +139,12 @@ _register("abs", lambda a, dtype: np.absolute(a, dtype=dtype), _abs_interval)
 
 def less(a: Value, b: Value) -> Value:
     """1 if a < b, else 0."""
-    return _apply("less", a, b)
+    return apply("less", a, b)
 
 
 def equal(a: Value, b: Value) -> Value:
     """1 if a == b, else 0."""
-    return _apply("equal", a, b)
+    return apply("equal", a, b)
 
 
 def select(condition: Value, if_one: Value, if_zero: Value) -> Value:
@@ -154,17 +154,17 @@ def select(condition: Value, if_one: Value, if_zero: Value) -> Value:
     """
     if isinstance(condition, Signal) and condition.interval.lo == condition.interval.hi:
         return condition.tracer.lift(if_one if condition.interval.lo else if_zero)
-    return _apply("select", condition, if_one, if_zero)
+    return apply("select", condition, if_one, if_zero)
 
 
 def minimum(a: Value, b: Value) -> Value:
     """The smaller of two values."""
-    return _apply("min", a, b)
+    return apply("min", a, b)
 
 
 def maximum(a: Value, b: Value) -> Value:
     """The larger of two values."""
-    return _apply("max", a, b)
+    return apply("max", a, b)
 
 
 def _less_interval(a: Interval, b: Interval) -> Interval:
@@ -216,19 +216,19 @@ def shift_left(a: Value, amount: int) -> Value:
     """a * 2**amount for a constant amount >= 0, exact."""
     if amount == 0:
         return a if isinstance(a, Signal) else _int64(a)
-    return _apply("shl", a, amount=amount)
+    return apply("shl", a, amount=amount)
 
 
 def shift_floor(a: Value, amount: int) -> Value:
     """floor(a / 2**amount) for a constant amount >= 0: an arithmetic right shift."""
     if amount == 0:
         return a if isinstance(a, Signal) else _int64(a)
-    return _apply("shr", a, amount=amount)
+    return apply("shr", a, amount=amount)
 
 
 def bits(a: Value, high: int, low: int) -> Value:
     """The bit field a[high:low] of the two's complement, as an unsigned number."""
-    return _apply("bits", a, high=high, low=low)
+    return apply("bits", a, high=high, low=low)
 
 
 def _bits_interval(a: Interval, high: int, low: int) -> Interval:
@@ -282,7 +282,7 @@ def round_shift(
     lo, hi = limits if limits is not None else (None, None)
     if lo is not None and hi is not None:
         _check_limits(lo, hi, overflow)
-    return _apply("round_shift", a, amount, rounding=rounding, lo=lo, hi=hi, overflow=overflow)
+    return apply("round_shift", a, amount, rounding=rounding, lo=lo, hi=hi, overflow=overflow)
 
 
 def _check_limits(lo: int, hi: int, overflow: Overflow) -> None:
@@ -330,6 +330,20 @@ def _round_shift_interval(
     if lo is None or hi is None:
         return raw
     return _limit_interval(raw, lo, hi, overflow)
+
+
+def rounded_interval(attrs: Mapping[str, Any], value: Interval, amount: Interval) -> Interval:
+    """What rounding alone can make of a round-shift's arguments, before any limit."""
+    return _round_shift_interval(value, amount, **{**attrs, "lo": None, "hi": None})
+
+
+def limits_act(attrs: Mapping[str, Any], value: Interval, amount: Interval) -> bool:
+    """Whether a round-shift's limits can change anything; else no hardware is made for them."""
+    lo, hi, overflow = (attrs[key] for key in ("lo", "hi", "overflow"))
+    if lo is None or hi is None:
+        return False
+    free = rounded_interval(attrs, value, amount)
+    return free.lo < lowest(lo, hi, overflow) or free.hi > hi
 
 
 def _limit_interval(raw: Interval, lo: int, hi: int, overflow: Overflow) -> Interval:
@@ -398,7 +412,7 @@ _register("round_shift", _round_shift_evaluate, _round_shift_interval, head_room
 
 def leading_one(a: Value) -> Value:
     """The position of the leading one of a >= 0: floor(log2 a); 0 for a = 0."""
-    return _apply("lead", a)
+    return apply("lead", a)
 
 
 def leading_mantissa(a: Value, frac_bits: int) -> Value:
@@ -406,7 +420,7 @@ def leading_mantissa(a: Value, frac_bits: int) -> Value:
 
     The result lies in [2**frac_bits, 2**(frac_bits+1)). a = 0 gives 2**frac_bits, as a = 1 does.
     """
-    return _apply("mantissa", a, frac_bits=frac_bits)
+    return apply("mantissa", a, frac_bits=frac_bits)
 
 
 def _lead_evaluate(a: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -445,17 +459,17 @@ _register("mantissa", _mantissa_evaluate, _mantissa_interval)
 
 def lookup(table: Table, index: Value) -> Value:
     """``table.entries[index]``; the index's interval must lie inside the table."""
-    return _apply("lookup", index, table=table)
+    return apply("lookup", index, table=table)
 
 
 def integer_sqrt(a: Value) -> Value:
     """floor(sqrt(a)) for a >= 0, exact."""
-    return _apply("isqrt", a)
+    return apply("isqrt", a)
 
 
 def integer_divide(a: Value, b: Value) -> Value:
     """floor(a / b) for a >= 0 and b >= 1, exact."""
-    return _apply("idiv", a, b)
+    return apply("idiv", a, b)
 
 
 def _lookup_interval(index: Interval, table: Table) -> Interval:
@@ -487,6 +501,13 @@ def _idiv_interval(a: Interval, b: Interval) -> Interval:
     return Interval(a.lo // b.hi, a.hi // b.lo)
 
 
+def _idiv_evaluate(a: np.ndarray, b: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    if np.any(b == 0):
+        raise AssertionError("integer_divide by 0")
+    quotient: np.ndarray = np.floor_divide(a, b, dtype=dtype)
+    return quotient
+
+
 def _lookup_evaluate(index: np.ndarray, dtype: np.dtype, table: Table) -> np.ndarray:
     # The dtype holds the entries that the index reaches; others may be wider.
     fits = table.width + (not table.signed) <= dtype.itemsize * 8
@@ -496,7 +517,7 @@ def _lookup_evaluate(index: np.ndarray, dtype: np.dtype, table: Table) -> np.nda
 
 _register("lookup", _lookup_evaluate, _lookup_interval)
 _register("isqrt", _isqrt_evaluate, _isqrt_interval)
-_register("idiv", lambda a, b, dtype: np.floor_divide(a, b, dtype=dtype), _idiv_interval)
+_register("idiv", _idiv_evaluate, _idiv_interval)
 
 
 # --- names and knowledge ----------------------------------------------------------------------
@@ -540,7 +561,7 @@ def assume(a: Value, lo: int, hi: int, reason: str) -> Value:
 
     The NumPy model checks the assumption on every value it computes.
     """
-    return _apply("assume", a, lo=lo, hi=hi, reason=reason)
+    return apply("assume", a, lo=lo, hi=hi, reason=reason)
 
 
 def _assume_interval(a: Interval, lo: int, hi: int, reason: str) -> Interval:

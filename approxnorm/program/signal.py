@@ -175,6 +175,9 @@ class Tracer:
         args = [signals[a] for a in node.args]
         return self.record(node.op, args, node.attrs, node.interval)
 
+    def interval(self, index: int) -> Interval:
+        return self._nodes[index].interval
+
     def has_name(self, signal: Signal) -> bool:
         return self._nodes[signal.index].name is not None
 

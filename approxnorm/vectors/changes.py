@@ -6,20 +6,22 @@ program are made here; wiring mistakes (lanes, buffers) show in almost every row
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from approxnorm.backends.numpy_backend import NumpyBackend
 from approxnorm.formats import Overflow, Rounding, lowest
+from approxnorm.program import ops
 from approxnorm.program.datapath import Datapath, MapStage, ReduceStage
 from approxnorm.program.interval import Interval
-from approxnorm.program.ops import OPS
 from approxnorm.program.signal import Node, Program
 from approxnorm.tables.table import Table
 from approxnorm.vectors.probe import Probe, Site, replace_node
+from approxnorm.vectors.widths import keep_widths, stored
 
 _WIDE = Interval(-(1 << 40), 1 << 40)  # makes NumPy compute in int64, so that nothing wraps
 # On values >= 0 the two modes of a pair are the same; on values <= 0 those of the others.
@@ -36,19 +38,30 @@ _NEGATIVE_TWINS = (
 )
 
 
+# What a changed datapath may raise: an address past a table, a broken assumption, a division by 0.
+ASTRAY = (IndexError, AssertionError)
+
+
 @dataclass(frozen=True)
 class Change:
-    """A changed datapath; ``stage`` is where it was changed.
+    """A changed datapath; ``stage`` is where it was changed, ``nodes`` which of its nodes.
 
-    bits: what the sum of stage ``stage`` was narrowed to, if it was.
+    plain: the datapath with the change, each signal with the type that it had: what C++ with this
+    mistake says. bits: what the sum of stage ``stage`` was narrowed to, if it was.
     twin: a change elsewhere that changes as much, which may be easier to prove harmless.
     """
 
     name: str
     stage: int
-    datapath: Datapath
+    plain: Datapath
+    nodes: frozenset[int] = frozenset()
     bits: int | None = None
     twin: Change | None = None
+
+    @cached_property
+    def datapath(self) -> Datapath:
+        """What it computes: values that leave their type wrap, as in hardware."""
+        return widened(keep_widths(self.plain, self.stage, self.nodes))
 
     def y(self, probe: Probe, codes: np.ndarray) -> np.ndarray:
         """What the changed datapath makes of codes (rows, dim)."""
@@ -86,19 +99,30 @@ def with_table(datapath: Datapath, table: Table, changed: Table) -> Datapath:
 
 
 def table_change(probe: Probe, site: Site, entry: int, delta: int) -> Change:
-    """One entry of a table made larger by delta."""
+    """One entry of a table made larger by delta, in a memory as wide as it is."""
     entries = list(site.table.entries)
-    entries[entry] += delta
-    changed = replace(site.table, entries=tuple(entries))
-    datapath = widened(with_table(probe.datapath, site.table, changed))
-    return Change(f"{site.table.name}[{entry}] {delta:+d}", site.stage, datapath)
+    entries[entry] = stored(site.table, entries[entry] + delta)
+    return _of_table(probe, site, f"{site.table.name}[{entry}] {delta:+d}", entries)
 
 
 def whole_table_change(probe: Probe, site: Site, delta: int) -> Change:
     """Every entry of a table made larger by delta."""
-    changed = replace(site.table, entries=tuple(e + delta for e in site.table.entries))
-    datapath = widened(with_table(probe.datapath, site.table, changed))
-    return Change(f"{site.table.name} {delta:+d}", site.stage, datapath)
+    entries = [stored(site.table, e + delta) for e in site.table.entries]
+    return _of_table(probe, site, f"{site.table.name} {delta:+d}", entries)
+
+
+def _of_table(probe: Probe, site: Site, name: str, entries: Sequence[int]) -> Change:
+    """A table with other entries, wherever it is read."""
+    reading = [
+        (s, i)
+        for s, stage in enumerate(probe.datapath.stages)
+        if isinstance(stage, MapStage)
+        for i, n in enumerate(stage.program.nodes)
+        if n.op == "lookup" and n.attrs["table"] == site.table
+    ]
+    first = min(s for s, _ in reading)
+    plain = with_table(probe.datapath, site.table, replace(site.table, entries=tuple(entries)))
+    return Change(name, first, plain, frozenset(i for s, i in reading if s == first))
 
 
 def small_changes(datapath: Datapath) -> list[Change]:
@@ -108,8 +132,8 @@ def small_changes(datapath: Datapath) -> list[Change]:
         if isinstance(stage, MapStage):
             for i, node, what in _node_changes(stage.program):
                 label = _label(stage.program, i)
-                changed = widened(replace_node(datapath, s, i, node))
-                found.append(Change(f"{label}: {what}", s, changed))
+                changed = replace_node(datapath, s, i, node)
+                found.append(Change(f"{label}: {what}", s, changed, frozenset({i})))
         else:
             found += _reduction_changes(datapath, s, stage)
     return found
@@ -145,14 +169,10 @@ def _round_shift_changes(
     if amount.hi > 0:
         for rounding in _other_roundings(node.attrs["rounding"], value):
             yield {"rounding": rounding}, f"rounding {rounding}"
+    if not ops.limits_act(node.attrs, value, amount):
+        return
     lo, hi, overflow = (node.attrs[k] for k in ("lo", "hi", "overflow"))
-    if lo is None or hi is None:
-        return
-    free = OPS["round_shift"].interval(
-        value, amount, rounding=node.attrs["rounding"], lo=None, hi=None, overflow=overflow
-    )
-    if free.lo >= lowest(lo, hi, overflow) and free.hi <= hi:
-        return
+    free = ops.rounded_interval(node.attrs, value, amount)
     for mode in _other_overflows(overflow, lo, hi, free):
         yield {"overflow": mode}, f"overflow {mode}"
     if overflow is not Overflow.WRAP:
@@ -190,11 +210,11 @@ def _reduction_changes(datapath: Datapath, index: int, stage: ReduceStage) -> It
     port = datapath.ports[name]
     if stage.kind == "sum" and port.interval.lo == 0 and port.interval.width > 1:
         bits = port.interval.width - 1
-        narrowed = _after_reduction(datapath, index, name, _narrowing(name, port.interval, bits))
-        yield Change(f"{name}: accumulator of {bits} bits", index, narrowed, bits)
+        narrow = replace(port, interval=Interval(0, (1 << bits) - 1))
+        narrowed = replace(datapath, ports={**datapath.ports, name: narrow})
+        yield Change(f"{name}: accumulator of {bits} bits", index, narrowed, bits=bits)
     if stage.kind == "top":
-        ignored = _after_reduction(datapath, index, name, _zero(name, port.interval))
-        yield Change(f"{name}: ignored", index, ignored)
+        yield Change(f"{name}: ignored", index, _without(datapath, index, name))
 
 
 def _edge_changes(datapath: Datapath, index: int, stage: ReduceStage) -> Iterator[Change]:
@@ -206,36 +226,18 @@ def _edge_changes(datapath: Datapath, index: int, stage: ReduceStage) -> Iterato
     }
     for what, changed in edges.items():
         stages = (*datapath.stages[:index], changed, *datapath.stages[index + 1 :])
-        whole = widened(replace(datapath, stages=stages))
+        whole = replace(datapath, stages=stages)
         yield Change(f"{stage.outputs[0]}: {what}", index, whole)
 
 
-def _after_reduction(datapath: Datapath, index: int, name: str, nodes: list[Node]) -> Datapath:
-    """The datapath with a program after a reduction that remakes its output ``name``."""
-    stage = datapath.stages[index]
+def _without(datapath: Datapath, index: int, name: str) -> Datapath:
+    """The datapath with 0 in place of one of a reduction's outputs."""
+    stage, port = datapath.stages[index], datapath.ports[name]
     assert isinstance(stage, ReduceStage)
-    exact = nodes[0].name or ""
+    exact = f"{name}_exact"
     outputs = tuple(exact if o == name else o for o in stage.outputs)
-    remade = Program("narrow", tuple(nodes), (exact,), (len(nodes) - 1,))
+    zero = ops.trace("ignored", lambda v: ops.named(name, v - v), [(exact, port.interval)])
     stages = list(datapath.stages)
-    stages[index : index + 1] = [replace(stage, outputs=outputs), MapStage("row", remade)]
-    ports = {**datapath.ports, exact: replace(datapath.ports[name], name=exact)}
-    return widened(replace(datapath, stages=tuple(stages), ports=ports))
-
-
-def _narrowing(name: str, interval: Interval, bits: int) -> list[Node]:
-    """Nodes that wrap a signal to ``bits`` bits."""
-    wrap = {"rounding": Rounding.TRN, "lo": 0, "hi": (1 << bits) - 1, "overflow": Overflow.WRAP}
-    return [
-        Node("input", (), {}, interval, f"{name}_exact"),
-        Node("const", (), {"value": 0}, Interval(0, 0)),
-        Node("round_shift", (0, 1), wrap, interval, name),
-    ]
-
-
-def _zero(name: str, interval: Interval) -> list[Node]:
-    """Nodes that put 0 in a signal's place."""
-    return [
-        Node("input", (), {}, interval, f"{name}_exact"),
-        Node("sub", (0, 0), {}, interval, name),
-    ]
+    stages[index : index + 1] = [replace(stage, outputs=outputs), MapStage("row", zero)]
+    ports = {**datapath.ports, exact: replace(port, name=exact)}
+    return replace(datapath, stages=tuple(stages), ports=ports)

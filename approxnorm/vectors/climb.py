@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from approxnorm.program.datapath import MapStage
-from approxnorm.vectors.changes import Change
+from approxnorm.vectors.changes import ASTRAY, Change
 from approxnorm.vectors.factors import TOTAL
 from approxnorm.vectors.probe import Probe
 from approxnorm.vectors.random import Words
 from approxnorm.vectors.shapes import few_levels
 
-ROUNDS = 2  # for each change
+ROUNDS = 8  # for each change
 STEPS = 10
 KEPT = 32  # rows that each step starts from
 FAR = np.int64(1) << 62
@@ -44,7 +44,7 @@ def _distance(probe: Probe, change: Change, edges: np.ndarray, values: np.ndarra
     codes = probe.space.codes(values)
     try:
         plain, changed = probe.row_signals(codes), probe.row_signals(codes, change.datapath)
-    except (IndexError, AssertionError):  # the change leads astray
+    except ASTRAY:  # the change leads astray
         return np.full(len(values), FAR)
     one, other = plain[TOTAL], _rescaled(probe, plain, changed)
     low, high = np.minimum(one, other), np.maximum(one, other)

@@ -10,7 +10,13 @@ import numpy as np
 
 from approxnorm.backends.numpy_backend import Arrays
 from approxnorm.program.datapath import Datapath, Port
-from approxnorm.vectors.changes import Change, small_changes, table_change, whole_table_change
+from approxnorm.vectors.changes import (
+    ASTRAY,
+    Change,
+    small_changes,
+    table_change,
+    whole_table_change,
+)
 from approxnorm.vectors.mistakes import mistakes
 from approxnorm.vectors.probe import Probe, Site
 
@@ -94,7 +100,7 @@ class ValueGoals:
 
 def all_changes(datapath: Datapath) -> list[Change]:
     """Small changes, and the mistakes that engineers make."""
-    return small_changes(datapath) + [m.change for m in mistakes(datapath)]
+    return small_changes(datapath) + mistakes(datapath)
 
 
 class ChangeGoals:
@@ -116,7 +122,7 @@ class ChangeGoals:
     def _shown(self, change: Change, codes: np.ndarray, y: np.ndarray) -> np.ndarray:
         try:
             return (change.y(self.probe, codes) != y).any(axis=1)
-        except (IndexError, AssertionError):
+        except ASTRAY:
             # The change led outside a table, or broke an assumption, in some row of the batch.
             if len(codes) == 1:
                 return np.ones(1, bool)

@@ -8,14 +8,15 @@ keeps the width of what it changes, as hardware would.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
-from approxnorm.formats import Overflow, Rounding
+from approxnorm.formats import Overflow
 from approxnorm.program import Interval, ops
 from approxnorm.program.datapath import Datapath, MapStage, ReduceStage
 from approxnorm.program.signal import Node, Program, Signal, Tracer
-from approxnorm.vectors.changes import Change, widened
+from approxnorm.vectors.changes import Change
+from approxnorm.vectors.widths import fit, type_limits
 
 # From a node's own value and its arguments, then those of its first argument, to what a mistake
 # makes of them.
@@ -25,36 +26,38 @@ Rewrite: TypeAlias = Callable[[Any, Sequence[Any]], Any]
 UNSIGNED = "read as unsigned"
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """A datapath with one mistake in stage ``stage``; its signals have the widths that they had."""
-
-    name: str
-    stage: int
-    datapath: Datapath
-    twin: Mistake | None = None
-
-    @property
-    def change(self) -> Change:
-        """The same for the searches, which compute it in int64."""
-        twin = None if self.twin is None else self.twin.change
-        return Change(self.name, self.stage, widened(self.datapath), twin=twin)
-
-
-def mistakes(datapath: Datapath) -> list[Mistake]:
+def mistakes(datapath: Datapath) -> list[Change]:
     """All of them."""
-    found = []
+    found: list[Change] = []
     for s, stage in enumerate(datapath.stages):
         if isinstance(stage, MapStage):
-            for name, program in _of_program(stage.program):
-                changed = _with_stage(datapath, s, stage, program)
-                found.append(Mistake(name, s, changed, _twin(datapath, name)))
+            for i, name, rewrite in _of_program(stage.program):
+                twin = _twin(datapath, name)
+                found.append(_change(name, datapath, s, i, rewrite, twin))
         else:
             found += _of_reduction(datapath, s, stage)
     return found
 
 
-def _twin(datapath: Datapath, name: str) -> Mistake | None:
+def _change(
+    name: str,
+    datapath: Datapath,
+    s: int,
+    index: int,
+    rewrite: Rewrite,
+    twin: Change | None = None,
+) -> Change:
+    """One node of stage ``s`` made otherwise."""
+    stage = datapath.stages[s]
+    assert isinstance(stage, MapStage)
+    program, place = rewritten(stage.program, index, rewrite, fitted=not name.endswith(UNSIGNED))
+    stages = list(datapath.stages)
+    stages[s] = MapStage(stage.level, program)
+    changed = replace(datapath, stages=tuple(stages))
+    return Change(name, s, changed, frozenset({place}), twin=twin)
+
+
+def _twin(datapath: Datapath, name: str) -> Change | None:
     """A signal that is read as unsigned, made so where it comes from, if that is a row program."""
     signal, _, what = name.partition(": ")
     signal = signal.rpartition(".")[2]
@@ -66,9 +69,10 @@ def _twin(datapath: Datapath, name: str) -> Mistake | None:
             continue
         if signal in stage.program.output_names:
             place = next(i for i, n in enumerate(stage.program.nodes) if n.name == signal)
-            rewrite = _as_unsigned(stage.program.nodes[place])
-            program = rewritten(stage.program, place, rewrite, unsigned=True)
-            return Mistake(f"{name}, where it is made", s, _with_stage(datapath, s, stage, program))
+            made = f"where it is made, {UNSIGNED}"
+            return _change(
+                f"{signal}: {made}", datapath, s, place, _as_unsigned(stage.program.nodes[place])
+            )
     return None
 
 
@@ -76,13 +80,8 @@ def _as_unsigned(node: Node) -> Rewrite:
     return lambda v, a: ops.bits(v, node.interval.width - 1, 0)
 
 
-def _with_stage(datapath: Datapath, index: int, stage: MapStage, program: Program) -> Datapath:
-    stages = list(datapath.stages)
-    stages[index] = MapStage(stage.level, program)
-    return replace(datapath, stages=tuple(stages))
-
-
-def _of_program(program: Program) -> Iterator[tuple[str, Program]]:
+def _of_program(program: Program) -> Iterator[tuple[int, str, Rewrite]]:
+    """(node, in words, rewrite) for every mistake within one program."""
     users = _users(program)
     for i, node in enumerate(program.nodes):
         if i not in users and i not in program.outputs:
@@ -91,8 +90,7 @@ def _of_program(program: Program) -> Iterator[tuple[str, Program]]:
             continue  # no hardware
         label = f"{program.name}.{node.name or f'{node.op}_{i}'}"
         for what, rewrite in _of_node(program, i, [program.nodes[u] for u in users.get(i, ())]):
-            program_with = rewritten(program, i, rewrite, unsigned=what == UNSIGNED)
-            yield f"{label}: {what}", program_with
+            yield i, f"{label}: {what}", rewrite
 
 
 def _users(program: Program) -> dict[int, list[int]]:
@@ -140,7 +138,7 @@ def _lookup(node: Node, program: Program) -> Iterator[tuple[str, Rewrite]]:
         def other_half(v: Any, a: Sequence[Any]) -> Any:
             upper = ops.less(half - 1, a[0])
             moved = ops.select(upper, ops.maximum(a[0] - half, 0), a[0] + half)
-            return ops.lookup(table, _fit(moved, Interval(0, last)))
+            return ops.lookup(table, fit(moved, Interval(0, last)))
 
         yield "halves of the table swapped", other_half
 
@@ -223,7 +221,7 @@ def _shift(
 ) -> Any:
     """A round-shift of any amount; without limits what passes the signal's width is lost."""
     if limits is None:
-        attrs["overflow"], limits = Overflow.WRAP, _type_limits(node.interval)
+        attrs["overflow"], limits = Overflow.WRAP, type_limits(node.interval)
     return ops.round_shift(value, amount, attrs["rounding"], limits, attrs["overflow"])
 
 
@@ -252,45 +250,31 @@ _BY_OP: dict[str, Callable[[Node, Program], Iterator[tuple[str, Rewrite]]]] = {
 }
 
 
-def rewritten(program: Program, index: int, rewrite: Rewrite, *, unsigned: bool = False) -> Program:
-    """The program with one node's value made by ``rewrite``, in the width that the node had.
+def rewritten(
+    program: Program, index: int, rewrite: Rewrite, *, fitted: bool = True
+) -> tuple[Program, int]:
+    """The program with one node's value made by ``rewrite``, and the index that it has there.
 
-    unsigned: what reads it takes it as unsigned, of the same width, and all that follows keeps the
-    width that it had.
+    fitted: in the type that the node had.
     """
     inputs = [(n.name or "", n.interval) for n in program.nodes[: len(program.inputs)]]
     tracer = Tracer(program.name, inputs)
     signals: list[Signal] = []
-    follows = {index} if unsigned else set()
+    place = index
     for i, node in enumerate(program.nodes):
         signal = tracer.replay(node, signals)
         if i == index:
             inner = program.nodes[node.args[0]].args if node.args else ()
-            changed = rewrite(signal, [signals[a] for a in (*node.args, *inner)])
-            signal = changed if unsigned else _fit(tracer.lift(changed), node.interval)
-        elif follows & set(node.args):
-            follows.add(i)
-            signal = _fit(signal, node.interval)
+            changed = tracer.lift(rewrite(signal, [signals[a] for a in (*node.args, *inner)]))
+            signal = fit(changed, node.interval) if fitted else changed
+            place = signal.index
         if node.name is not None and node.op != "input":
             tracer.name(signal, node.name)
         signals.append(signal)
-    return tracer.finish([signals[i] for i in program.outputs])
+    return tracer.finish([signals[i] for i in program.outputs]), place
 
 
-def _fit(value: Any, interval: Interval) -> Any:
-    """A value wrapped to the width of an interval."""
-    return ops.round_shift(value, 0, Rounding.TRN, _type_limits(interval), Overflow.WRAP)
-
-
-def _type_limits(interval: Interval) -> tuple[int, int]:
-    """All codes of the type of an interval."""
-    width = interval.width
-    if interval.signed:
-        return -(1 << (width - 1)), (1 << (width - 1)) - 1
-    return 0, (1 << width) - 1
-
-
-def _of_reduction(datapath: Datapath, index: int, stage: ReduceStage) -> Iterator[Mistake]:
+def _of_reduction(datapath: Datapath, index: int, stage: ReduceStage) -> Iterator[Change]:
     available = len(range(stage.start, datapath.dim, stage.stride))
     changed: dict[str, ReduceStage] = {}
     if stage.count < available:
@@ -299,4 +283,4 @@ def _of_reduction(datapath: Datapath, index: int, stage: ReduceStage) -> Iterato
         changed["stride ignored"] = replace(stage, stride=1)
     for what, wrong in changed.items():
         stages = (*datapath.stages[:index], wrong, *datapath.stages[index + 1 :])
-        yield Mistake(f"{stage.outputs[0]}: {what}", index, replace(datapath, stages=stages))
+        yield Change(f"{stage.outputs[0]}: {what}", index, replace(datapath, stages=stages))

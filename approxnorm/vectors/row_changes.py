@@ -11,7 +11,7 @@ import numpy as np
 from approxnorm.backends.numpy_backend import Arrays
 from approxnorm.program.datapath import Datapath, MapStage
 from approxnorm.program.signal import Program
-from approxnorm.vectors.changes import Change, widened_nodes
+from approxnorm.vectors.changes import ASTRAY, Change, widened_nodes
 from approxnorm.vectors.columns import Columns, all_columns
 from approxnorm.vectors.factors import (
     TOTAL,
@@ -146,7 +146,7 @@ class RowChanges:
         try:
             outputs = self.own.outputs(own)
             moved = outputs if same else other.outputs(own)
-        except (IndexError, AssertionError):
+        except ASTRAY:
             return None
         return Comparison(self.reach, own, (self.own, other), outputs, moved)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from approxnorm.methods.normalize.log_domain import LogDomain
 from approxnorm.program.signal import Program
-from approxnorm.vectors.changes import widened_nodes
+from approxnorm.vectors.changes import ASTRAY, widened_nodes
 from approxnorm.vectors.columns import Columns
 from approxnorm.vectors.factors import Classes
 from approxnorm.vectors.programs import changed_nodes, cut_at, run_alone
@@ -82,7 +82,7 @@ class Sums:
             return None
         try:
             plain, other = (self._y(p, self.all) for p in (own, changed))
-        except (IndexError, AssertionError):
+        except ASTRAY:
             return None
         return self.all[(plain != other).any(axis=0)]
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from approxnorm.formats import Overflow, Rounding, lowest
 from approxnorm.hls_ref.emit.names import identifier, literal, type_of, typed
-from approxnorm.program import Interval
+from approxnorm.program import Interval, ops
 from approxnorm.program.ops import OPS
 from approxnorm.program.signal import Node
 
@@ -109,8 +109,8 @@ def _round_shift(node: Node, args: Sequence[Argument]) -> str:
     """ap_fixed itself rounds, and limits where the limits are those of a format."""
     value, amount = (argument[1].interval for argument in args)
     rounding, overflow = node.attrs["rounding"], node.attrs["overflow"]
-    free = free_interval(node, value, amount)
-    limits = _limits(node, free)
+    free = ops.rounded_interval(node.attrs, value, amount)
+    limits = _limits(node) if ops.limits_act(node.attrs, value, amount) else None
     if limits is None:  # nothing can be outside
         return _rounded(node, args, _format(free, rounding, Overflow.WRAP), type_of(node.interval))
     if _is_format(limits):
@@ -130,22 +130,11 @@ def _round_shift(node: Node, args: Sequence[Argument]) -> str:
     )
 
 
-def free_interval(node: Node, value: Interval, amount: Interval) -> Interval:
-    """What rounding alone can give, before any limit."""
-    without = {**node.attrs, "lo": None, "hi": None}
-    return OPS["round_shift"].interval(value, amount, **without)
-
-
-def _limits(node: Node, free: Interval) -> Interval | None:
-    """The limits that can act, or None."""
+def _limits(node: Node) -> Interval:
+    """The limits; of SAT_SYM those of the format, where there is one that does the same."""
     lo, hi, overflow = (node.attrs[key] for key in ("lo", "hi", "overflow"))
-    if lo is None or hi is None:
-        return None
-    least = lowest(lo, hi, overflow)
-    if free.lo >= least and free.hi <= hi:
-        return None
     is_symmetric = overflow is Overflow.SAT_SYM and _is_format(Interval(lo, hi))
-    return Interval(lo if is_symmetric else least, hi)
+    return Interval(lo if is_symmetric else lowest(lo, hi, overflow), hi)
 
 
 def _is_format(limits: Interval) -> bool:

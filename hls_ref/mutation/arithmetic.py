@@ -7,29 +7,56 @@ from dataclasses import replace
 
 from approxnorm.hls_ref.emit import Kernel
 from approxnorm.hls_ref.emit.kernel import channel_values
-from approxnorm.hls_ref.emit.names import identifier
+from approxnorm.hls_ref.emit.names import identifier, type_of
 from approxnorm.hls_ref.emit.passes import pass_name, pass_text
 from approxnorm.hls_ref.emit.programs import program_text
 from approxnorm.hls_ref.emit.schedule import passes_of
 from approxnorm.hls_ref.mutation.mutants import EntryMutant, Mutant
-from approxnorm.hls_ref.mutation.variants import function_of
-from approxnorm.program import Interval
-from approxnorm.program.datapath import Datapath, MapStage, ReduceStage
-from approxnorm.program.signal import Program
-from approxnorm.vectors.changes import Change, small_changes
-from approxnorm.vectors.mistakes import UNSIGNED, mistakes
+from approxnorm.hls_ref.mutation.variants import edited, function_of
+from approxnorm.program.datapath import MapStage, ReduceStage
+from approxnorm.vectors.changes import Change
+from approxnorm.vectors.goals import all_changes
+from approxnorm.vectors.mistakes import UNSIGNED
 
 DATAPATH = "kernel/datapath.hpp"
 
 
 def arithmetic_mutants(kernel: Kernel) -> Iterator[Mutant]:
     """Every small change and every mistake of the datapath."""
-    for change in small_changes(kernel.datapath):
-        narrow = _narrow(kernel.datapath, change)
-        yield from _mutants(kernel, change.name, change, narrow)
-    for mistake in mistakes(kernel.datapath):
-        for mutant in _mutants(kernel, mistake.name, mistake.change, mistake.datapath):
-            yield replace(mutant, harmless=_unsigned_anyway(kernel, mistake.name))
+    for change in all_changes(kernel.datapath):
+        yield from _mutants(kernel, change)
+
+
+def _mutants(kernel: Kernel, change: Change) -> Iterator[Mutant]:
+    file, harmless = f"kernel/{kernel.top}.cpp", _unsigned_anyway(kernel, change.name)
+    stage = change.plain.stages[change.stage]
+    if isinstance(stage, MapStage):
+        function = identifier(stage.program.name)
+        text = function_of(program_text(stage), function)
+        yield Mutant(change.name, DATAPATH, function, text, change, harmless)
+        return
+    if len(change.plain.stages) != len(kernel.datapath.stages):  # a largest value is ignored
+        function, text = _without(kernel, change)
+        yield Mutant(change.name, file, function, text, change, harmless)
+        return
+    changed = replace(kernel, datapath=change.plain)
+    for step in passes_of(change.plain):
+        if stage in step.reductions:
+            function = pass_name(step.number)
+            text = function_of(pass_text(changed, step), function)
+            yield Mutant(change.name, file, function, text, change, harmless)
+
+
+def _without(kernel: Kernel, change: Change) -> tuple[str, str]:
+    """The pass whose last largest value is 0, whatever it found; and its text."""
+    own = kernel.datapath.stages[change.stage]
+    assert isinstance(own, ReduceStage)
+    step = next(p for p in kernel.passes if own in p.reductions)
+    function, name = pass_name(step.number), own.outputs[-1]
+    base, number = name.rsplit("_", 1)
+    zero = f"{type_of(kernel.datapath.ports[name].interval)}(0)"
+    text = function_of(pass_text(kernel, step), function)
+    return function, edited(text, f" {base}[{number}]", f" {zero}")
 
 
 def _unsigned_anyway(kernel: Kernel, name: str) -> str:
@@ -39,56 +66,6 @@ def _unsigned_anyway(kernel: Kernel, name: str) -> str:
     if what != UNSIGNED or codes is None or codes.min() < 0:
         return ""
     return "no channel has a negative one"
-
-
-def _mutants(
-    kernel: Kernel, name: str, change: Change, datapath: Datapath | None
-) -> Iterator[Mutant]:
-    if datapath is None:
-        return
-    stage = datapath.stages[change.stage]
-    if isinstance(stage, MapStage):
-        function = identifier(stage.program.name)
-        text = function_of(program_text(stage), function)
-        yield Mutant(name, DATAPATH, function, text, change)
-        return
-    changed = replace(kernel, datapath=datapath)
-    for step in passes_of(datapath):
-        if stage in step.reductions:
-            function = pass_name(step.number)
-            text = function_of(pass_text(changed, step), function)
-            yield Mutant(name, f"kernel/{kernel.top}.cpp", function, text, change)
-
-
-def _narrow(datapath: Datapath, change: Change) -> Datapath | None:
-    """A change's datapath with the widths that its signals have in hardware.
-
-    None for those that are no change of one function.
-    """
-    here = datapath.stages[change.stage]
-    if isinstance(here, ReduceStage):
-        return _narrow_reduction(datapath, change, here)
-    changed = change.datapath.stages[change.stage]
-    assert isinstance(changed, MapStage)
-    pairs = zip(changed.program.nodes, here.program.nodes, strict=True)
-    nodes = tuple(replace(new, interval=old.interval) for new, old in pairs)
-    program: Program = replace(changed.program, nodes=nodes)
-    stages = list(datapath.stages)
-    stages[change.stage] = MapStage(here.level, program)
-    return replace(datapath, stages=tuple(stages))
-
-
-def _narrow_reduction(datapath: Datapath, change: Change, here: ReduceStage) -> Datapath | None:
-    if change.bits is not None:  # an accumulator of fewer bits
-        name = here.outputs[-1]
-        port = replace(datapath.ports[name], interval=Interval(0, (1 << change.bits) - 1))
-        return replace(datapath, ports={**datapath.ports, name: port})
-    changed = change.datapath.stages[change.stage]
-    if not isinstance(changed, ReduceStage) or changed.outputs != here.outputs:
-        return None
-    stages = list(datapath.stages)
-    stages[change.stage] = changed
-    return replace(datapath, stages=tuple(stages))
 
 
 def entry_mutants(kernel: Kernel) -> Iterator[EntryMutant]:

@@ -19,7 +19,6 @@ from approxnorm.hls_ref.mutation.report import Fate, MutationReport
 from approxnorm.hls_ref.mutation.sources import sources_with
 from approxnorm.hls_ref.mutation.wiring import shared_expressions, wiring_mutants
 from approxnorm.model import RMSNorm
-from approxnorm.tables.table import Table
 from approxnorm.vectors import plan
 from approxnorm.vectors.changes import Change, table_change
 from approxnorm.vectors.equivalence import Prover
@@ -75,12 +74,12 @@ def mutate(
     ]
     entries = list(entry_mutants(kernel))
     report("compile and run", 0.0)
-    results = _run(kernel, files, mutants, entries, codes)
+    results = run_mutants(kernel, files, mutants, entries, codes)
     fates = _fates(model, mutants, entries, results, report)
     return MutationReport(model.digest, len(codes), fates)
 
 
-def _run(
+def run_mutants(
     kernel: Kernel,
     files: dict[str, str],
     mutants: Sequence[Mutant | Expression],
@@ -163,24 +162,17 @@ def _kind(mutant: Mutant | Expression | EntryMutant) -> str:
 def _why(prover: Prover, mutant: Mutant | Expression | EntryMutant) -> str:
     """Why a mutant that no row shows cannot be shown by any; "" if that is not known."""
     if isinstance(mutant, EntryMutant):
-        change = _entry_change(prover.probe, mutant)
+        change = entry_change(prover.probe, mutant)
         return UNUSED if change is None else prover.reason(change) or ""
     if mutant.harmless or isinstance(mutant, Expression) or mutant.change is None:
         return mutant.harmless
     return prover.reason(mutant.change) or ""
 
 
-def _entry_change(probe: Probe, mutant: EntryMutant) -> Change | None:
+def entry_change(probe: Probe, mutant: EntryMutant) -> Change | None:
     """The same in the datapath; None for a table that y does not depend on."""
     table = probe.datapath.tables()[mutant.table]
     site = next((s for s in probe.sites if s.table == table), None)
     if site is None:
         return None
-    entry = table.entries[mutant.entry]
-    return table_change(probe, site, mutant.entry, _stored(table, entry + mutant.delta) - entry)
-
-
-def _stored(table: Table, entry: int) -> int:
-    """What a memory as wide as the table keeps of an entry."""
-    kept = entry & ((1 << table.width) - 1)
-    return kept - (1 << table.width) if table.signed and kept >> (table.width - 1) else kept
+    return table_change(probe, site, mutant.entry, mutant.delta)
