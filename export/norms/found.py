@@ -1,4 +1,4 @@
-"""What looking for RMSNorms in an ONNX graph gives: the norms found, and what only looks like one."""
+"""What a search for RMSNorms in an ONNX graph gives: the norms, and what only looks like one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
