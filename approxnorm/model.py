@@ -70,7 +70,7 @@ class RMSNorm:
         """
         x = np.asarray(x)
         rows, leading = self.check_rows(x), x.shape[:-1]
-        inputs = {"x": rows, **self._channels}
+        inputs = {"x": rows, **self.channel_inputs}
         if not trace and self.assembly.datapath is not None:
             return self._backend.run(inputs).reshape(*leading, self.dim)
         traced = self._backend.run_traced(inputs)
@@ -119,8 +119,9 @@ class RMSNorm:
         return NumpyBackend(self._datapath)
 
     @cached_property
-    def _channels(self) -> dict[str, np.ndarray]:
-        """Channel inputs in their narrowest dtypes; the yardstick's front has no gamma."""
+    def channel_inputs(self) -> dict[str, np.ndarray]:
+        """The datapath's channel inputs (dim,) by name, in their narrowest dtypes: gamma's codes,
+        or what the log domain keeps of them, and channel factors. The yardstick has no gamma."""
         values = dict(self.spec.normalize.channels(self.gamma, self.assembly.context))
         if self._channel_shifts is not None:
             values["channel_shift"] = self._channel_shifts
@@ -173,7 +174,7 @@ class RMSNorm:
         return rows
 
     def _shape(self, name: str, value: np.ndarray, leading: tuple[int, ...]) -> np.ndarray:
-        if name in self._channels:
+        if name in self.channel_inputs:
             return value
         return value.reshape(leading if value.ndim == 1 else (*leading, self.dim))
 

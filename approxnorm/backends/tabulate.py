@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from approxnorm.program.interval import Interval
+from approxnorm.program.ops import OPS
 from approxnorm.program.signal import Program
 
 MAX_BITS = 16
@@ -30,8 +31,16 @@ class Cone:
     steps: tuple[int, ...]
 
 
-def find_cones(program: Program, narrow: Mapping[int, Interval]) -> list[Cone]:
-    """The cones worth a table, largest first at each place; ``narrow`` are the usable inputs."""
+def find_cones(
+    program: Program,
+    narrow: Mapping[int, Interval],
+    costs: Mapping[str, int] = _COSTS,
+    lookup_cost: int = LOOKUP_COST,
+) -> list[Cone]:
+    """The cones worth a table, largest first at each place; ``narrow`` are the usable inputs.
+
+    costs: of an operation, in additions; 1 if it is not named. lookup_cost: of a look-up.
+    """
     sources = _sources(program)
     live = program.needed()
     users: dict[int, set[int]] = {}
@@ -45,10 +54,10 @@ def find_cones(program: Program, narrow: Mapping[int, Interval]) -> list[Cone]:
         (source,) = sources[i]
         ends = i in program.outputs or any(sources[u] != {source} for u in users.get(i, ()))
         steps = _steps(program, i)
-        cost = sum(_COSTS.get(program.nodes[s].op, 1) for s in steps)
+        cost = sum(costs.get(program.nodes[s].op, 1) for s in steps)
         if any(_narrows(program, s) for s in steps):
             continue
-        if ends and source in narrow and cost >= LOOKUP_COST:
+        if ends and source in narrow and cost >= lookup_cost:
             cones.append(Cone(source, i, steps))
     return cones
 
@@ -75,6 +84,20 @@ def _steps(program: Program, node: int) -> tuple[int, ...]:
             found.add(i)
             stack += program.nodes[i].args
     return tuple(sorted(found))
+
+
+def cone_values(program: Program, cone: Cone) -> np.ndarray:
+    """What a cone computes of each code of its input's interval, in order (int64)."""
+    nodes, wide = program.nodes, np.dtype(np.int64)
+    domain = nodes[cone.source].interval
+    values: dict[int, np.ndarray] = {
+        i: np.asarray(n.attrs["value"], wide) for i, n in enumerate(nodes) if n.op == "const"
+    }
+    values[cone.source] = np.arange(domain.lo, domain.hi + 1)
+    for i in cone.steps:
+        args = [values[a] for a in nodes[i].args]
+        values[i] = OPS[nodes[i].op].evaluate(*args, dtype=wide, **nodes[i].attrs)
+    return np.broadcast_to(values[cone.node], values[cone.source].shape)
 
 
 class ConeTable:

@@ -1,0 +1,25 @@
+"""ONNX: a norm as one node whose body is standard operators, for any runtime."""
+
+from approxnorm.export.onnx.model import onnx_model
+from approxnorm.export.onnx.names import (
+    DEFAULT_IR,
+    DEFAULT_OPSET,
+    DOMAIN,
+    DOMAIN_VERSION,
+    MIN_OPSET,
+    OP_TYPE,
+)
+from approxnorm.export.onnx.parts import Parts, code_parts, float_parts
+
+__all__ = [
+    "DEFAULT_IR",
+    "DEFAULT_OPSET",
+    "DOMAIN",
+    "DOMAIN_VERSION",
+    "MIN_OPSET",
+    "OP_TYPE",
+    "Parts",
+    "code_parts",
+    "float_parts",
+    "onnx_model",
+]

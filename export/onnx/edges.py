@@ -1,0 +1,73 @@
+"""Real values in and out: how float32 becomes x's codes, and y's codes float32.
+
+Both are bit for bit what the NumPy model's ``quantize`` and ``dequantize`` do, the latter rounded
+to float32: the division is in float32, and one QuantizeLinear or DequantizeLinear does the rest
+where the format is one of theirs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from approxnorm.backends.numpy_backend import storage_dtype
+from approxnorm.export.onnx import rounding
+from approxnorm.export.onnx.body import Body, Value
+from approxnorm.export.onnx.carriers import Carrier
+from approxnorm.formats import Format, Overflow, Rounding
+from approxnorm.model import RMSNorm
+from approxnorm.program import Interval, Node
+
+
+def quantize(body: Body, model: RMSNorm, x: str) -> str:
+    """Codes, in their storage type, of float32 x (..., dim)."""
+    form = model.assembly.x_format
+    dtype = storage_dtype(model.assembly.front.inputs[0].interval)
+    scale = Value(body.tensor(np.float32(float(form.scale))), Carrier.F32, "const")
+    value = _without_channel_factors(body, model, Value(x, Carrier.F32, "element"))
+    info = np.iinfo(dtype)
+    if _is_linear(body, form, dtype) and (form.lo, form.hi) == (info.min, info.max):
+        zero = body.tensor(np.asarray(form.zero_point, dtype))
+        return body.node("QuantizeLinear", [value.name, scale.name, zero])
+    ratio = body.cast(body.call("Div", value, scale), Carrier.F64)
+    rounded = rounding.round_real(body, ratio, form.rounding)
+    limited = rounding.limited(body, rounded, _as_node(form))
+    if form.zero_point:
+        limited = body.call("Add", limited, body.const(form.zero_point, Carrier.F64))
+    return body.cast_to(limited.name, dtype)
+
+
+def dequantize(body: Body, model: RMSNorm, codes: str, y: str) -> None:
+    """Float32 values named y of codes in their storage type."""
+    form = model.assembly.context.y
+    dtype = storage_dtype(model.assembly.require_datapath().ports["y"].interval)
+    if dtype.itemsize <= (2 if body.opset >= 21 else 1):
+        scale = body.tensor(np.float32(float(form.scale)))
+        zero = body.tensor(np.asarray(form.zero_point, dtype))
+        body.add("DequantizeLinear", [codes, scale, zero], [y])
+        return
+    value = body.cast(Value(codes, Carrier.STORED, "element"), Carrier.F64)
+    if form.zero_point:
+        value = body.call("Sub", value, body.const(form.zero_point, Carrier.F64))
+    real = body.call("Mul", value, body.const(float(form.scale), Carrier.F64))
+    body.add("Cast", [real.name], [y], to=1)
+
+
+def _is_linear(body: Body, form: Format, dtype: np.dtype) -> bool:
+    """Whether QuantizeLinear rounds and limits as the format does."""
+    modes = (form.rounding, form.overflow) == (Rounding.RND_CONV, Overflow.SAT)
+    return modes and dtype.itemsize <= (2 if body.opset >= 21 else 1)
+
+
+def _without_channel_factors(body: Body, model: RMSNorm, x: Value) -> Value:
+    if model.spec.channel_shifts is None:
+        return x
+    shifts = np.array(model.spec.channel_shifts.shifts, np.int32)
+    factors = np.ldexp(np.float32(1), -shifts).astype(np.float32)
+    return body.call("Mul", x, Value(body.tensor(factors), Carrier.F32, "channel"))
+
+
+def _as_node(form: Format) -> Node:
+    """The format's limits, about its zero point, as a round-shift has them."""
+    lo, hi = form.lo - form.zero_point, form.hi - form.zero_point
+    attrs = {"lo": lo, "hi": hi, "overflow": form.overflow}
+    return Node("round_shift", (), attrs, Interval(lo, hi))

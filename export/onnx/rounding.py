@@ -1,0 +1,251 @@
+"""Round-shift-saturate as ONNX operators, in all modes of rounding and overflow.
+
+In a float carrier ``v * 2**-s`` is exact, to the left too, and the modes are a Floor or a Round
+and what comes before and after it. In int64 the quotient and the remainder decide, as in
+``ops.round_shift_exact``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from approxnorm.export.onnx import powers
+from approxnorm.export.onnx.body import Body, Value
+from approxnorm.export.onnx.carriers import Carrier, magnitude
+from approxnorm.export.onnx.emitter import ProgramEmitter
+from approxnorm.export.onnx.split_product import split_product
+from approxnorm.formats import Overflow, Rounding, lowest
+from approxnorm.program import Interval, Node, ops
+
+# A left shift further than this passes every limit, and no float overflows by it.
+MAX_LEFT = 64
+# Right shifts in int64 that are larger are made smaller first, see _nearer.
+MAX_RIGHT = 60
+
+
+def round_shift(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:
+    """The whole operation, in a float carrier or in int64."""
+    if not carrier.is_float:
+        return _in_integers(e, node)
+    rounded = rounded_float(e, node, carrier)
+    return _limited(e, node, rounded)
+
+
+def rounded_float(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:
+    """Shifted and rounded, not limited."""
+    value, amount = node.args
+    scaled = e.scaled(value, _factor(e, node, carrier), carrier)
+    if e.interval(amount).hi <= 0:
+        return scaled  # whole numbers
+    return round_real(e.body, scaled, node.attrs["rounding"])
+
+
+def quantized(e: ProgramEmitter, node: Node, dtype: np.dtype) -> str | None:
+    """The codes in their dtype by one QuantizeLinear, where that rounds and limits alike."""
+    modes = (Rounding.RND_CONV, (Overflow.SAT, Overflow.SAT_SYM))
+    if node.op != "round_shift" or not _saturates(node) or node.attrs["rounding"] != modes[0]:
+        return None
+    if dtype.itemsize > (2 if e.body.opset >= 21 else 1):
+        return None
+    scaled = split_product(e, node)
+    if scaled is None:
+        carrier = e.carrier(node)
+        if carrier is not Carrier.F32:
+            return None
+        scaled = e.scaled(node.args[0], _factor(e, node, carrier), carrier)
+    info, limits = np.iinfo(dtype), _limits(node)
+    if (limits.lo, limits.hi) != (info.min, info.max) and _acts(e, node):
+        scaled = _clip(e.body, scaled, limits)
+    one, zero = e.body.const(1, Carrier.F32).name, e.body.tensor(np.zeros((), dtype))
+    return e.body.node("QuantizeLinear", [scaled.name, one, zero])
+
+
+def _saturates(node: Node) -> bool:
+    return node.attrs["lo"] is not None and node.attrs["overflow"] in (
+        Overflow.SAT,
+        Overflow.SAT_SYM,
+    )
+
+
+def _limits(node: Node) -> Interval:
+    lo, hi, overflow = (node.attrs[k] for k in ("lo", "hi", "overflow"))
+    return Interval(lowest(lo, hi, overflow), hi)
+
+
+def _acts(e: ProgramEmitter, node: Node) -> bool:
+    value, amount = (e.interval(a) for a in node.args)
+    return ops.limits_act(node.attrs, value, amount)
+
+
+def _factor(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:
+    """2**-amount, the amount held to what still makes a difference."""
+    value, amount = (e.interval(a) for a in node.args)
+    furthest = magnitude(value).bit_length() + 2
+    if amount.lo == amount.hi:
+        exponent = -min(max(amount.lo, -MAX_LEFT), furthest)
+        return e.body.const(2.0**exponent, carrier)
+    held, span = held_amount(e, node.args[1], Interval(-MAX_LEFT, furthest))
+    # A row's factor is small; float64 lets it take in a mantissa before it becomes float32.
+    own = carrier if held.level == "element" else Carrier.F64
+    return powers.power(e.body, held, span, own, sign=-1)
+
+
+def held_amount(e: ProgramEmitter, amount: int, within: Interval) -> tuple[Value, Interval]:
+    """An amount brought into an interval, and what it may still be."""
+    value, span = e.value(amount), e.interval(amount)
+    lo, hi = max(span.lo, within.lo), min(span.hi, within.hi)
+    if lo > hi:  # it is beyond for certain
+        lo = hi = within.lo if span.hi < within.lo else within.hi
+    if span.hi > hi:
+        value = e.body.call("Min", value, e.body.const(hi, value.carrier))
+    if span.lo < lo:
+        value = e.body.call("Max", value, e.body.const(lo, value.carrier))
+    return value, Interval(lo, hi)
+
+
+def round_real(body: Body, v: Value, rounding: Rounding) -> Value:
+    """A dyadic fraction to an integer; its carrier has room for one half more."""
+    half = body.const(0.5, v.carrier)
+    match rounding:
+        case Rounding.RND_CONV:
+            return body.call("Round", v)
+        case Rounding.TRN:
+            return body.call("Floor", v)
+        case Rounding.RND:
+            return body.call("Floor", body.call("Add", v, half))
+        case Rounding.RND_MIN_INF:
+            return body.call("Ceil", body.call("Sub", v, half))
+    size = body.call("Abs", v)
+    if rounding is Rounding.TRN_ZERO:
+        size = body.call("Floor", size)
+    elif rounding is Rounding.RND_INF:
+        size = body.call("Floor", body.call("Add", size, half))
+    else:
+        assert rounding is Rounding.RND_ZERO
+        size = body.call("Ceil", body.call("Sub", size, half))
+    return body.call("Mul", body.call("Sign", v), size)
+
+
+def _limited(e: ProgramEmitter, node: Node, v: Value) -> Value:
+    """Integers in a float carrier brought into the limits; they may be any multiple of 2**n."""
+    if not _acts(e, node):
+        return v
+    return limited(e.body, v, node)
+
+
+def limited(body: Body, v: Value, node: Node) -> Value:
+    limits = _limits(node)
+    if _saturates(node):
+        return _clip(body, v, limits)
+    lo, hi = body.const(limits.lo, v.carrier), body.const(limits.hi, v.carrier)
+    if node.attrs["overflow"] is Overflow.SAT_ZERO:
+        least = body.call("GreaterOrEqual", v, lo, carrier=Carrier.BOOL)
+        most = body.call("LessOrEqual", v, hi, carrier=Carrier.BOOL)
+        inside = body.call("And", least, most)
+        if v.carrier.is_float:
+            return body.call("Mul", body.cast(inside, v.carrier), v)
+        return body.call("Where", inside, v, body.const(0, v.carrier), carrier=v.carrier)
+    assert node.attrs["overflow"] is Overflow.WRAP
+    return _wrapped(body, v, limits)
+
+
+def _wrapped(body: Body, v: Value, limits: Interval) -> Value:
+    """The residue modulo the number of codes that lies within the limits."""
+    bits = (limits.hi - limits.lo + 1).bit_length() - 1
+    residue, size = powers.modulo(body, v, bits), body.const(1 << bits, v.carrier)
+    if limits.hi < (1 << bits) - 1:
+        hi = body.const(limits.hi, v.carrier)
+        over = body.cast(body.call("Greater", residue, hi, carrier=Carrier.BOOL), v.carrier)
+        residue = body.call("Sub", residue, body.call("Mul", over, size))
+    if limits.lo > 0:
+        lo = body.const(limits.lo, v.carrier)
+        under = body.cast(body.call("Less", residue, lo, carrier=Carrier.BOOL), v.carrier)
+        residue = body.call("Add", residue, body.call("Mul", under, size))
+    return residue
+
+
+def _clip(body: Body, v: Value, limits: Interval) -> Value:
+    lo, hi = body.const(limits.lo, v.carrier), body.const(limits.hi, v.carrier)
+    return body.call("Clip", v, lo, hi)
+
+
+# --- int64 ------------------------------------------------------------------------------------
+
+
+def _in_integers(e: ProgramEmitter, node: Node) -> Value:
+    """Values that float64 does not hold: right shifts by division, then the limits, then left."""
+    body, span = e.body, e.interval(node.args[1])
+    value = e.value(node.args[0], Carrier.I64)
+    amount = body.cast(e.value(node.args[1]), Carrier.I64)
+    rounded = value
+    if span.hi > 0:
+        rounded = _divided(body, value, amount, span, node.attrs["rounding"])
+    if node.attrs["lo"] is not None:
+        # What is beyond the limits before a left shift is so after it too.
+        rounded = limited(body, rounded, node)
+    if span.lo >= 0:
+        return rounded
+    if node.attrs["lo"] is None:
+        left, reach = held_amount(e, node.args[1], Interval(-62, 0))
+        return body.call("Mul", rounded, powers.power(body, left, reach, Carrier.I64, sign=-1))
+    left, reach = held_amount(e, node.args[1], Interval(-MAX_LEFT, 0))
+    factor = powers.power(body, left, reach, Carrier.F64, sign=-1)
+    return limited(body, body.call("Mul", body.cast(rounded, Carrier.F64), factor), node)
+
+
+def _divided(body: Body, v: Value, amount: Value, span: Interval, rounding: Rounding) -> Value:
+    if span.hi > MAX_RIGHT:
+        v, amount = _nearer(body, v, amount)
+    held = body.call("Max", amount, body.const(0, Carrier.I64)) if span.lo < 0 else amount
+    reach = Interval(max(span.lo, 0), min(span.hi, MAX_RIGHT))
+    divisor = powers.power(body, held, reach, Carrier.I64)
+    rest = body.call("Mod", v, divisor)
+    floor = body.call("Div", body.call("Sub", v, rest), divisor)
+    up = _rounds_up(body, v, floor, rest, divisor, rounding)
+    return floor if up is None else body.call("Add", floor, body.cast(up, Carrier.I64))
+
+
+def _nearer(body: Body, v: Value, amount: Value) -> tuple[Value, Value]:
+    """Amounts past 60 made smaller by 8, the value too, its lost bits kept as one (sticky)."""
+    far = body.call("Greater", amount, body.const(MAX_RIGHT, Carrier.I64), carrier=Carrier.BOOL)
+    eight = body.const(256, Carrier.I64)
+    rest = body.call("Mod", v, eight)
+    floor = body.call("Div", body.call("Sub", v, rest), eight)
+    lost = body.call("Min", rest, body.const(1, Carrier.I64))
+    sticky = body.call("Add", body.call("Mul", floor, body.const(2, Carrier.I64)), lost)
+    less = body.call("Sub", amount, body.const(7, Carrier.I64))
+    v = body.call("Where", far, sticky, v, carrier=Carrier.I64)
+    amount = body.call("Where", far, less, amount, carrier=Carrier.I64)
+    return v, body.call("Min", amount, body.const(MAX_RIGHT, Carrier.I64))
+
+
+def _rounds_up(
+    body: Body, v: Value, floor: Value, rest: Value, divisor: Value, rounding: Rounding
+) -> Value | None:
+    """Whether the next integer above the floor is taken."""
+    if rounding is Rounding.TRN:
+        return None
+    zero = body.const(0, Carrier.I64)
+
+    def compare(op: str, a: Value, b: Value) -> Value:
+        return body.call(op, a, b, carrier=Carrier.BOOL)
+
+    negative = compare("Less", v, zero)
+    if rounding is Rounding.TRN_ZERO:
+        return body.call("And", negative, compare("Greater", rest, zero))
+    twice = body.call("Add", rest, rest)
+    above, tie = compare("Greater", twice, divisor), compare("Equal", twice, divisor)
+    match rounding:
+        case Rounding.RND:
+            ties_up = tie
+        case Rounding.RND_MIN_INF:
+            return above
+        case Rounding.RND_INF:
+            ties_up = body.call("And", tie, body.call("Not", negative))
+        case Rounding.RND_ZERO:
+            ties_up = body.call("And", tie, negative)
+        case _:
+            assert rounding is Rounding.RND_CONV
+            odd = compare("Equal", powers.modulo(body, floor, 1), body.const(1, Carrier.I64))
+            ties_up = body.call("And", tie, odd)
+    return body.call("Or", above, ties_up)
