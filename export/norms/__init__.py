@@ -4,6 +4,7 @@
 `read` gives the contents of initializers whose external data is not loaded.
 """
 
+from approxnorm.export.norms.finder import find_norms
 from approxnorm.export.norms.found import Findings, Kind, Norm, ReadTensor, Unrecognised
 
-__all__ = ["Findings", "Kind", "Norm", "ReadTensor", "Unrecognised"]
+__all__ = ["Findings", "Kind", "Norm", "ReadTensor", "Unrecognised", "find_norms"]

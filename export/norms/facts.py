@@ -1,0 +1,134 @@
+"""What must hold of a norm so that it can be replaced; what does not is told as a reason."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from approxnorm.export.norms.constants import Constants
+from approxnorm.export.norms.view import View
+from approxnorm.export.norms.wiring import Wiring
+
+
+class NotReplaceableError(Exception):
+    """A norm that is found and cannot be replaced; its message is the reason."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """One model, prepared for the search; nothing in it is changed."""
+
+    constants: Constants
+    view: View
+    wiring: Wiring
+
+    def number(self, value: ir.Value) -> float | None:
+        """The value of a constant with one element, else None."""
+        shape = value.shape
+        if value.name not in self.constants or (shape is not None and size(shape) != 1):
+            return None
+        held = self.constants.value(value.name)
+        return float(held.reshape(())) if held.size == 1 else None
+
+    def place(self, node: ir.Node) -> int:
+        """Where a node is in the main graph; what is in no graph of it comes last."""
+        return self.view.position.get(id(node), len(self.view.position))
+
+    def parameters(self, gamma: str | None) -> list[str]:
+        """The initializers that gamma is computed from; none if it is no constant."""
+        return self.constants.parameters(gamma) if gamma in self.constants else []
+
+
+def size(shape: ir.Shape) -> int | None:
+    """How many elements there are; None if it is not known."""
+    return int(np.prod(list(shape))) if all(isinstance(each, int) for each in shape) else None
+
+
+def check_float32(model: Model, names: Iterable[str], between: Iterable[str] = ()) -> None:
+    """All values must be float32; those in between may be float64 as well."""
+    for name in (*names, *between):
+        dtype = model.view.dtype(name)
+        if dtype is None and name not in between:
+            raise NotReplaceableError("its data type is not known: shape inference stops before it")
+        if dtype not in (None, ir.DataType.FLOAT) and not (
+            name in between and dtype == ir.DataType.DOUBLE
+        ):
+            raise NotReplaceableError(f"it is in {dtype.name.lower()}, not in float32")
+
+
+def check_last_axis(axes: list[int] | None, x: ir.Value) -> None:
+    """The axes that a norm is taken over, None for all, must be the last one alone."""
+    rank = len(x.shape) if x.shape is not None else None
+    if axes is None:
+        axes = list(range(rank)) if rank is not None else []
+    if len(axes) == 1 and axes[0] >= 0 and rank is None:
+        raise NotReplaceableError(f"it is taken over axis {axes[0]} of a value of unknown rank")
+    if axes not in ([-1], [(rank or 0) - 1]):
+        raise NotReplaceableError(f"it is taken over the axes {axes}, not over the last one")
+
+
+def last_size(x: ir.Value) -> int | None:
+    """The hidden size, if it is static."""
+    last = x.shape[-1] if x.shape is not None and len(x.shape) else None
+    return last if isinstance(last, int) else None
+
+
+def is_row(shape: Iterable[object]) -> bool:
+    """Whether a tensor differs along its last axis only, and has more than one element."""
+    *leading, last = shape if list(shape) else [1]
+    return last != 1 and all(each == 1 for each in leading)
+
+
+def gamma_row(gamma: np.ndarray, x: ir.Value) -> np.ndarray:
+    """gamma as float32 (dim,), from what a graph multiplies by: a row or one number."""
+    hidden = last_size(x)
+    if gamma.size == 1:
+        if hidden is None:
+            raise NotReplaceableError("its hidden size is dynamic")
+        gamma = np.broadcast_to(gamma.reshape(()), (hidden,))
+    if x.shape is not None and gamma.ndim > len(x.shape):
+        raise NotReplaceableError("gamma has more axes than what is normalised")
+    if gamma.ndim > 1 and (x.shape is None or not is_row(gamma.shape)):
+        raise NotReplaceableError(f"gamma differs between rows: its shape is {gamma.shape}")
+    if hidden is not None and gamma.shape[-1] != hidden:
+        raise NotReplaceableError(f"gamma has {gamma.shape[-1]} elements and a row has {hidden}")
+    if gamma.dtype != np.float32:
+        raise NotReplaceableError(f"gamma is in {gamma.dtype}, not in float32")
+    return np.ascontiguousarray(gamma.reshape(-1))
+
+
+def constant_gamma(model: Model, gamma: ir.Value, x: ir.Value) -> np.ndarray:
+    """What a graph multiplies by, which must be a constant, as float32 (dim,)."""
+    if gamma.name not in model.constants:
+        raise NotReplaceableError(f"gamma is {model.constants.why_not(gamma.name)}")
+    return gamma_row(model.constants.value(gamma.name), x)
+
+
+def ones(x: ir.Value) -> np.ndarray:
+    """The gamma of a norm that has none."""
+    return gamma_row(np.ones(1, np.float32), x)
+
+
+def shortest(stored: np.generic) -> float:
+    """The shortest decimal that gives the number that is stored."""
+    return float(str(stored))
+
+
+def positive(eps: float) -> float:
+    """eps, which must be a number that can be under a root."""
+    if not 0 <= eps < float("inf"):
+        raise NotReplaceableError(f"eps is {eps}, not a number from 0 on")
+    return eps
+
+
+def constant_eps(model: Model, eps: ir.Value | None) -> float:
+    """eps, which must be one constant number; 0 if there is none."""
+    if eps is None:
+        return 0.0
+    if eps.name not in model.constants:
+        raise NotReplaceableError(f"eps is {model.constants.why_not(eps.name)}")
+    held = model.constants.value(eps.name)
+    if held.size != 1:
+        raise NotReplaceableError(f"eps is not one number: its shape is {held.shape}")
+    return positive(shortest(held.reshape(-1)[0]))
