@@ -49,7 +49,7 @@ class Constants:
             return True
         return node.op_type in FOLDED and all(name in self for name in node.input if name)
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         return name in self._stored or name in self._writer
 
     def why_not(self, name: str) -> str:
@@ -82,13 +82,14 @@ class Constants:
         )
         alone = onnx.ModelProto(ir_version=self._model.ir_version, graph=graph)
         alone.opset_import.extend(self._model.opset_import)
-        return np.asarray(ReferenceEvaluator(alone).run(None, {})[0])
+        outputs: Any = ReferenceEvaluator(alone).run(None, {})
+        return np.asarray(outputs[0])
 
     def _cone(self, name: str) -> tuple[list[onnx.NodeProto], list[str]]:
         """The nodes, in order, that compute a constant, and the initializers that they read."""
         places: set[int] = set()
         parameters: set[str] = set()
-        waiting = [name]
+        waiting: list[str] = [name]
         while waiting:
             wanted = waiting.pop()
             if wanted in self._stored:

@@ -7,6 +7,7 @@ from approxnorm.export.norms import facts
 from approxnorm.export.norms.facts import Model, NotReplaceableError
 from approxnorm.export.norms.found import Norm
 from approxnorm.export.norms.search import Product, Root
+from approxnorm.export.norms.view import name_of
 
 
 def is_gamma(model: Model, product: Product) -> bool:
@@ -19,34 +20,35 @@ def is_gamma(model: Model, product: Product) -> bool:
     assert gamma is not None and plain is not None
     if not model.view.read_once(plain):
         return False
-    if gamma.name in model.constants:
-        return facts.is_row(model.constants.value(gamma.name).shape)
+    if model.is_constant(gamma):
+        return facts.is_row(model.constant(gamma, "gamma").shape)
     if gamma.shape is None:
         return True
-    x = product.root.x
-    several = x.shape is None or any(each != 1 for each in list(x.shape)[:-1])
-    return facts.is_row(gamma.shape) and (several or len(gamma.shape) < len(x.shape))
+    rows = product.root.x.shape
+    if rows is not None and all(each == 1 for each in list(rows)[:-1]):
+        return len(gamma.shape) < len(rows)  # with one row only, other things look like a gamma
+    return facts.is_row(gamma.shape)
 
 
 def describe(model: Model, product: Product, name: str) -> Norm:
     """The norm, or NotReplaceableError."""
-    root, y = product.root, product.node.outputs[0]
+    root, x, y = product.root, name_of(product.root.x), name_of(product.node.outputs[0])
     facts.check_last_axis(reduced_axes(model, root.reduction), root.x)
     place = model.place(product.node)
-    nodes = model.wiring.between(root.x.name, place, model.constants)
-    between = [each for node in nodes for each in model.wiring.nodes[node].output if each != y.name]
-    facts.check_float32(model, [root.x.name, y.name], between)
+    nodes = model.wiring.between(x, place, model.constants)
+    between = [each for node in nodes for each in model.wiring.nodes[node].output if each != y]
+    facts.check_float32(model, [x, y], between)
     eps = facts.constant_eps(model, root.eps)
     if product.gamma is None:
         gamma = facts.ones(root.x)
     else:
-        gamma = facts.constant_gamma(model, product.gamma, root.x)
+        gamma = facts.gamma_row(model.constant(product.gamma, "gamma"), root.x)
     check_count(model, root, gamma.size)
     return Norm(
         name=name,
         kind="decomposed",
-        x=root.x.name,
-        y=y.name,
+        x=x,
+        y=y,
         gamma=gamma,
         eps=eps,
         nodes=model.wiring.removable(nodes, place),
@@ -62,11 +64,8 @@ def reduced_axes(model: Model, reduction: ir.Node) -> list[int] | None:
         return [int(axis) for axis in reduction.attributes["axes"].as_ints()]
     if len(reduction.inputs) < 2 or reduction.inputs[1] is None:
         return None
-    axes = reduction.inputs[1]
-    if axes.name not in model.constants:
-        why_not = model.constants.why_not(axes.name)
-        raise NotReplaceableError(f"the axis that it is taken over is {why_not}")
-    return [int(axis) for axis in np.atleast_1d(model.constants.value(axes.name))] or None
+    axes = model.constant(reduction.inputs[1], "the axis that it is taken over")
+    return [int(axis) for axis in np.atleast_1d(axes)] or None
 
 
 def check_count(model: Model, root: Root, dim: int) -> None:

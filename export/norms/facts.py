@@ -1,5 +1,6 @@
 """What must hold of a norm so that it can be replaced; what does not is told as a reason."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from approxnorm.export.norms.constants import Constants
-from approxnorm.export.norms.view import View
+from approxnorm.export.norms.view import View, name_of
 from approxnorm.export.norms.wiring import Wiring
 
 
@@ -25,24 +26,36 @@ class Model:
 
     def number(self, value: ir.Value) -> float | None:
         """The value of a constant with one element, else None."""
-        shape = value.shape
-        if value.name not in self.constants or (shape is not None and size(shape) != 1):
+        if not self.is_constant(value) or (value.shape is not None and size(value.shape) != 1):
             return None
-        held = self.constants.value(value.name)
+        held = self.constants.value(name_of(value))
         return float(held.reshape(())) if held.size == 1 else None
+
+    def is_constant(self, value: ir.Value) -> bool:
+        """Whether a value is the same in every run."""
+        return name_of(value) in self.constants
+
+    def constant(self, value: ir.Value, what: str) -> np.ndarray:
+        """A value that must be a constant; if it is none, `what` begins the reason."""
+        if not self.is_constant(value):
+            raise NotReplaceableError(f"{what} is {self.constants.why_not(name_of(value))}")
+        return self.constants.value(name_of(value))
 
     def place(self, node: ir.Node) -> int:
         """Where a node is in the main graph; what is in no graph of it comes last."""
         return self.view.position.get(id(node), len(self.view.position))
 
-    def parameters(self, gamma: str | None) -> list[str]:
+    def parameters(self, gamma: ir.Value | None) -> list[str]:
         """The initializers that gamma is computed from; none if it is no constant."""
-        return self.constants.parameters(gamma) if gamma in self.constants else []
+        if gamma is None or not self.is_constant(gamma):
+            return []
+        return self.constants.parameters(name_of(gamma))
 
 
 def size(shape: ir.Shape) -> int | None:
     """How many elements there are; None if it is not known."""
-    return int(np.prod(list(shape))) if all(isinstance(each, int) for each in shape) else None
+    static = [each for each in shape if isinstance(each, int)]
+    return math.prod(static) if len(static) == len(shape) else None
 
 
 def check_float32(model: Model, names: Iterable[str], between: Iterable[str] = ()) -> None:
@@ -98,13 +111,6 @@ def gamma_row(gamma: np.ndarray, x: ir.Value) -> np.ndarray:
     return np.ascontiguousarray(gamma.reshape(-1))
 
 
-def constant_gamma(model: Model, gamma: ir.Value, x: ir.Value) -> np.ndarray:
-    """What a graph multiplies by, which must be a constant, as float32 (dim,)."""
-    if gamma.name not in model.constants:
-        raise NotReplaceableError(f"gamma is {model.constants.why_not(gamma.name)}")
-    return gamma_row(model.constants.value(gamma.name), x)
-
-
 def ones(x: ir.Value) -> np.ndarray:
     """The gamma of a norm that has none."""
     return gamma_row(np.ones(1, np.float32), x)
@@ -126,9 +132,7 @@ def constant_eps(model: Model, eps: ir.Value | None) -> float:
     """eps, which must be one constant number; 0 if there is none."""
     if eps is None:
         return 0.0
-    if eps.name not in model.constants:
-        raise NotReplaceableError(f"eps is {model.constants.why_not(eps.name)}")
-    held = model.constants.value(eps.name)
+    held = model.constant(eps, "eps")
     if held.size != 1:
         raise NotReplaceableError(f"eps is not one number: its shape is {held.shape}")
     return positive(shortest(held.reshape(-1)[0]))

@@ -28,7 +28,7 @@ class Candidate:
     node: ir.Node
     """The last node, which its name comes from."""
     kind: Kind
-    gamma: str | None
+    gamma: ir.Value | None
     describe: Callable[[str], Norm]
     """Called with its name; raises NotReplaceableError."""
 
@@ -81,7 +81,7 @@ def single_nodes(model: Model) -> tuple[list[Candidate], int]:
         elif operators.is_centred_input(node, kind):
             layernorms += 1
         else:
-            gamma = operators.gamma_of(node, kind).name
+            gamma = operators.gamma_of(node, kind)
             describe = partial(operators.describe, model, node, kind)
             found.append(Candidate(model.place(node), node, kind, gamma, describe))
     return found, layernorms
@@ -100,10 +100,9 @@ def products(
         if is_centred(product.root.x):
             centred.add(product.root.reduction)
             continue
-        gamma = product.gamma.name if product.gamma is not None else None
         describe = partial(decomposed.describe, model, product)
         place = model.place(product.node)
-        found.append(Candidate(place, product.node, "decomposed", gamma, describe))
+        found.append(Candidate(place, product.node, "decomposed", product.gamma, describe))
     return found, reductions, len(centred)
 
 

@@ -50,7 +50,7 @@ def scales(model: Model, root: ir.Value) -> bool:
     for user, index in root.uses():
         if user.op_type == "Mul" or (user.op_type == "Div" and index == 1):
             other = user.inputs[1 - index]
-            if other is not None and other.name not in model.constants:
+            if other is not None and not model.is_constant(other):
                 return True
     return False
 
@@ -68,7 +68,7 @@ def way_to(model: Model, reduction: ir.Node, x: ir.Value) -> list[str] | None:
             if rooted and user.op_type in ("Mul", "Div") and is_or_scales(other, x):
                 return passed
             if (user.op_type in ALONG and index == 0) or (
-                other is not None and other.name in model.constants
+                other is not None and model.is_constant(other)
             ):
                 waiting.append((user.outputs[0], [*passed, user.op_type]))
     return None

@@ -7,6 +7,7 @@ from approxnorm.export.norms import facts
 from approxnorm.export.norms.facts import Model, NotReplaceableError
 from approxnorm.export.norms.found import Kind, Norm
 from approxnorm.export.norms.search import is_centred
+from approxnorm.export.norms.view import name_of
 
 CONTRIB = "com.microsoft"
 
@@ -66,14 +67,14 @@ def describe(model: Model, node: ir.Node, kind: Kind, name: str) -> Norm:
     check_outputs(model, node, {0, 3} if skip else {0})
     check_attributes(node, x)
     addends = added(node) if skip else ()
-    facts.check_float32(model, [x.name, y.name, *addends])
+    facts.check_float32(model, [name_of(x), name_of(y), *addends])
     place = model.place(node)
     return Norm(
         name=name,
         kind=kind,
-        x=summed(model, node) if skip else x.name,
-        y=y.name,
-        gamma=facts.constant_gamma(model, gamma_of(node, kind), x),
+        x=summed(model, node) if skip else name_of(x),
+        y=name_of(y),
+        gamma=facts.gamma_row(model.constant(gamma_of(node, kind), "gamma"), x),
         eps=facts.positive(stored_eps(node, kind)),
         nodes=(place,),
         place=place,
@@ -111,7 +112,7 @@ def stored_eps(node: ir.Node, kind: Kind) -> float:
 def added(node: ir.Node) -> tuple[str, ...]:
     """Input, skip and, if there is one, the bias: in the order in which they are added."""
     bias = node.inputs[3:4]
-    return tuple(value.name for value in (*node.inputs[:2], *bias) if value is not None)
+    return tuple(name_of(value) for value in (*node.inputs[:2], *bias) if value is not None)
 
 
 def summed(model: Model, node: ir.Node) -> str:

@@ -51,12 +51,19 @@ def find_roots(model: ir.Model, graph: Graph, number: Number) -> dict[ir.Value, 
                     value=node.outputs[0],
                     inverse=inverse,
                     x=found["x"],
-                    reduction=found["reduced"].producer(),
+                    reduction=producer(found["reduced"]),
                     eps=found.get("eps"),
                     count=found.get("count"),
                     share=found.get("share"),
                 )
     return roots
+
+
+def producer(value: ir.Value) -> ir.Node:
+    """The node that writes a value which a pattern says is written by one."""
+    node = value.producer()
+    assert node is not None, f"{value.name} is written by no node"
+    return node
 
 
 def first_match(
@@ -94,7 +101,7 @@ def find_products(
             if product.plain is None or absorbs(product):
                 products.append(product)
                 if product.plain is not None:
-                    taken.add(product.plain.producer())
+                    taken.add(producer(product.plain))
                 break
     return products[::-1]
 

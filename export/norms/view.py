@@ -78,16 +78,22 @@ def spread_types(graph: ir.Graph) -> None:
         for node in nodes:
             inputs = node.inputs[: SAME_TYPE[node.op_type]]
             tied = [value for value in (*inputs, *tied_outputs(node)) if value is not None]
-            known = {value.dtype for value in tied} - {None}
+            known = {value.dtype for value in tied if value.dtype is not None}
             if len(known) == 1 and any(value.dtype is None for value in tied):
-                (dtype,), changed = known, True
+                changed = True
                 for value in tied:
-                    value.dtype = dtype
+                    value.dtype = next(iter(known))
 
 
 def tied_outputs(node: ir.Node) -> list[ir.Value]:
     """The outputs that have the type of the inputs: of a Skip norm, not the statistics."""
     return [value for index, value in enumerate(node.outputs) if index in (0, 3)]
+
+
+def name_of(value: ir.Value) -> str:
+    """The name of a value that is one of the model's, hence has one."""
+    assert value.name is not None, "a value without a name"
+    return value.name
 
 
 def all_values(graph: ir.Graph) -> Iterator[ir.Value]:

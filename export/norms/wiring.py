@@ -20,7 +20,7 @@ class Wiring:
         self.names = {*self.writer, *self.readers, *(value.name for value in model.graph.input)}
         self.names |= self.outputs | {tensor.name for tensor in model.graph.initializer}
 
-    def between(self, start: str, place: int, constants: Container[str]) -> list[int]:
+    def between(self, start: str, place: int, constants: Container[object]) -> list[int]:
         """Positions, ascending, of the nodes on the way from the value `start` to the node `place`.
 
         What computes constants is not on the way.
