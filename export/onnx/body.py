@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from approxnorm.export.onnx.carriers import Carrier
 
-# const: (); channel: (dim,); row: (rows, 1); element: (rows, dim). They broadcast as they are.
+# const: (); channel: (dim,); row: (..., 1); element: (..., dim). They broadcast as they are.
 Level = Literal["const", "channel", "row", "element"]
 
 
@@ -69,6 +69,17 @@ class Body:
         """Add a node whose outputs have been named."""
         self.nodes.append(helper.make_node(op, inputs, outputs, **attrs))
 
+    def reduce(self, operator: str, name: str, keep: bool = True) -> str:
+        """Over the last axis; axes are an input or, in older opsets, an attribute."""
+        attrs = {} if keep else {"keepdims": 0}
+        if operator == "ReduceSum" or self.opset >= 18:
+            return self.node(operator, [name, self.tensor(np.array([-1]))], **attrs)
+        return self.node(operator, [name], axes=[-1], **attrs)
+
+    def leading_shape(self, name: str) -> str:
+        """All axes but the last."""
+        return self.slice(self.node("Shape", [name]), 0, -1, 1)
+
     def slice(self, name: str, start: int, stop: int, stride: int) -> str:
         """A subset of the last axis."""
         numbers = [self.tensor(np.array([n])) for n in (start, stop, -1, stride)]
@@ -115,6 +126,10 @@ class Body:
         """Give a value its signal's name in the finished body, unless it has another's."""
         if value.name.startswith("v_") and value.name not in self._signal_names:
             self._signal_names[value.name] = self.reserve(name)
+
+    def rename(self, old: str, new: str) -> None:
+        """Let a value have a certain name in the finished body."""
+        self._signal_names[old] = new
 
     def finished(self) -> list[onnx.NodeProto]:
         """The nodes, with the signals' names."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
+
 from approxnorm.backends.tabulate import Cone, cone_values
 from approxnorm.export.onnx import powers
 from approxnorm.export.onnx.body import Body, Level, Value
@@ -21,18 +23,20 @@ class ProgramEmitter:
 
     levels: of each node. cones: nodes that are looked up in a table of their one input's codes.
     inputs: the values of the program's inputs by name. tables: the function's table inputs.
+    dim: elements of a row.
     """
 
     def __init__(
         self,
         body: Body,
+        dim: int,
         program: Program,
         levels: list[Level],
         cones: Mapping[int, Cone],
         inputs: Callable[[str], Value],
         tables: Callable[[Table], str],
     ) -> None:
-        self.body, self.program = body, program
+        self.body, self.dim, self.program = body, dim, program
         self._levels, self._cones = levels, cones
         self._inputs, self._tables = inputs, tables
         self._values: dict[int, Value] = {}
@@ -112,7 +116,9 @@ class ProgramEmitter:
         if index not in self._leads:
             node = self.program.nodes[index]
             carrier = self.carrier_of(node.interval, self._levels[index])
-            self._leads[index] = _lead(self.body, self.value(index, carrier), node.interval)
+            value = self.value(index, carrier)
+            count = _powers_reached if value.level == "row" else _lead
+            self._leads[index] = count(self.body, value, node.interval)
         return self._leads[index]
 
     def _least(self, level: Level) -> Carrier:
@@ -140,10 +146,23 @@ class ProgramEmitter:
         index = self.value(cone.source)
         if domain.lo:
             index = self.body.call("Sub", index, self.body.const(domain.lo, index.carrier))
-        table = self.body.tensor(entries.astype(carrier.dtype))
-        return powers.gather(
-            self.body, Value(table, carrier, "const"), self.body.cast(index, Carrier.I64)
-        )
+        table = Value(self.body.tensor(entries.astype(carrier.dtype)), carrier, "const")
+        index = self.body.cast(index, Carrier.I64)
+        return powers.gather(self.body, table, len(entries), index)
+
+
+def _powers_reached(body: Body, value: Value, span: Interval) -> Value:
+    """For numbers of rows: how many of 2, 4, 8, ... are not larger, all compared at once."""
+    sure = max(span.lo.bit_length() - 1, 0)
+    powers_of_two = [1 << k for k in range(sure + 1, span.hi.bit_length())]
+    if not powers_of_two:
+        return body.const(sure, Carrier.F64)
+    table = Value(body.tensor(np.array(powers_of_two, value.carrier.dtype)), value.carrier, "row")
+    reached = body.cast(
+        body.call("GreaterOrEqual", value, table, carrier=Carrier.BOOL), Carrier.F64
+    )
+    count = Value(body.reduce("ReduceSum", reached.name), Carrier.F64, "row")
+    return body.call("Add", count, body.const(sure, Carrier.F64)) if sure else count
 
 
 def _lead(body: Body, value: Value, span: Interval) -> Value:

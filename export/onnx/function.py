@@ -24,8 +24,8 @@ ATTRIBUTES = ["digest", "spec"]
 
 # In passes over all elements of float32, as ONNX Runtime's CPU kernels take them.
 _COSTS = {"round_shift": 3, "select": 3, "less": 2, "equal": 2, "lead": 25, "mantissa": 30}
-_COSTS |= {"lookup": 8, "isqrt": 20, "idiv": 5, "bits": 4, "shr": 2, "assume": 0}
-_LOOKUP_COST = 9
+_COSTS |= {"lookup": 12, "isqrt": 20, "idiv": 5, "bits": 4, "shr": 2, "assume": 0}
+_LOOKUP_COST = 20
 _MAX_TABULATED = 1 << 16
 
 
@@ -35,7 +35,7 @@ def datapath_function(
     """The function of a datapath: codes of x (..., dim), then its other inputs, give y's codes.
 
     Inputs after x are the channel inputs and the tables, in the datapath's order. signals: named
-    signals that are outputs as well, (rows, dim) or (rows, 1), in their storage types.
+    signals that are outputs as well, (..., dim) or (..., 1), in their storage types.
     """
     return _DatapathEmitter(datapath, opset).function(name, signals)
 
@@ -46,10 +46,8 @@ class _DatapathEmitter:
         self._tables = {t: self._body.reserve(t.name) for t in datapath.tables()}
         for port in datapath.inputs:
             self._body.reserve(port.name)
-        self._body.reserve("y")
-        self._flat = self._body.node(
-            "Reshape", [datapath.inputs[0].name, self._body.tensor(np.array([-1, datapath.dim]))]
-        )
+        self._body.reserve(datapath.output)  # for the codes; the signal itself is another value
+        self._x = datapath.inputs[0].name
         self._ports: dict[str, Value] = {p.name: self._input(p.name) for p in datapath.inputs}
         self._makers = _makers(datapath)
         self._programs: dict[int, ProgramEmitter] = {}
@@ -62,37 +60,36 @@ class _DatapathEmitter:
             DOMAIN,
             name,
             [self._datapath.inputs[0].name, *others, *self._tables.values()],
-            ["y", *made],
+            [self._datapath.output, *made],
             self._body.finished(),
             [helper.make_opsetid("", self._body.opset)],
             attributes=ATTRIBUTES,
         )
 
     def _output(self) -> None:
-        """y in the shape of x."""
+        """y in its storage type."""
         name = self._datapath.output
         emitter = self._program(self._makers[name])
         node = emitter.program.nodes[emitter.index_of(name)]
         dtype = storage_dtype(self._datapath.ports[name].interval)
-        flat = quantized(emitter, node, dtype)
-        if flat is None:
-            flat = self._body.cast_to(self._element(emitter.named(name)).name, dtype)
-        shape = self._body.node("Shape", [self._datapath.inputs[0].name])
-        self._body.add("Reshape", [flat, shape], ["y"])
+        made = quantized(emitter, node, dtype)
+        if made is None:
+            made = self._body.cast_to(self._element(emitter.named(name)).name, dtype)
+        self._body.rename(made, name)
 
     def _element(self, value: Value) -> Value:
         """A value that is the same for whole rows or columns, over all elements."""
         if value.level == "element":
             return value
-        shape = self._body.node("Shape", [self._flat])
+        shape = self._body.node("Shape", [self._x])
         return Value(self._body.node("Expand", [value.name, shape]), value.carrier, "element")
 
     def _row(self, value: Value) -> Value:
         """A constant, once for each row."""
         if value.level == "row":
             return value
-        rows = self._body.slice(self._body.node("Shape", [self._flat]), 0, 1, 1)
-        shape = self._body.node("Concat", [rows, self._body.tensor(np.array([1]))], axis=0)
+        leading = self._body.leading_shape(self._x)
+        shape = self._body.node("Concat", [leading, self._body.tensor(np.array([1]))], axis=0)
         return Value(self._body.node("Expand", [value.name, shape]), value.carrier, "row")
 
     def _stored(self, name: str, output: str) -> str:
@@ -107,7 +104,7 @@ class _DatapathEmitter:
     def _input(self, name: str) -> Value:
         port = self._datapath.ports[name]
         first = name == self._datapath.inputs[0].name
-        stored = Value(self._flat if first else name, Carrier.STORED, port.level)
+        stored = Value(self._x if first else name, Carrier.STORED, port.level)
         return self._body.cast(stored, carrier_for([port.interval]))
 
     def _port(self, name: str) -> Value:
@@ -125,6 +122,7 @@ class _DatapathEmitter:
             assert isinstance(stage, MapStage)
             self._programs[index] = ProgramEmitter(
                 self._body,
+                self._datapath.dim,
                 stage.program,
                 node_levels(stage.program, self._datapath.ports),
                 _cones(stage, self._datapath),

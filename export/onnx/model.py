@@ -40,7 +40,7 @@ def onnx_model(
     form: "codes" has integer codes in and out, in the narrowest types that hold them; "float" has
     float32, with the quantisation at the edges. leading: the axes before the last, each a size or
     the name of a size that may differ from run to run. signals: named signals to be outputs too
-    (form "codes" only), rows flattened: (rows, dim) or (rows, 1).
+    (form "codes" only), (..., dim) or (..., 1).
 
     Raises ApproxNormError for an opset or IR version that does not do, and for the rsqrt method
     "exact", which has no datapath.
@@ -67,7 +67,7 @@ def onnx_model(
         helper.make_tensor_value_info(
             name,
             helper.np_dtype_to_tensor_dtype(storage_dtype(datapath.ports[name].interval)),
-            ["rows", model.dim if datapath.ports[name].level == "element" else 1],
+            [*leading, model.dim if datapath.ports[name].level == "element" else 1],
         )
         for name in signals
     ]

@@ -107,7 +107,8 @@ def _lookup(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:
     table = node.attrs["table"]
     entries = Interval(min(table.entries), max(table.entries))
     table_value = e.table(table, e.carrier_of(entries, e.level(node)))
-    return powers.gather(e.body, table_value, e.value(node.args[0], Carrier.I64))
+    index = e.value(node.args[0], Carrier.I64)
+    return powers.gather(e.body, table_value, len(table.entries), index)
 
 
 def _isqrt(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:

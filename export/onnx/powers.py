@@ -58,12 +58,16 @@ def power(
     index = body.cast(amount, Carrier.I64)
     if span.lo:
         index = body.call("Sub", index, body.const(span.lo, Carrier.I64))
-    return gather(body, Value(body.tensor(entries), carrier, "const"), index)
+    return gather(body, Value(body.tensor(entries), carrier, "const"), len(entries), index)
 
 
-def gather(body: Body, table: Value, index: Value) -> Value:
-    """table[index] for a table of one axis and an int64 index."""
-    if index.level != "element":
+# onnx.reference has no GatherElements past so many entries.
+_FEW = 31
+
+
+def gather(body: Body, table: Value, size: int, index: Value) -> Value:
+    """table[index] for a table of one axis and ``size`` entries, and an int64 index."""
+    if index.level != "element" or size > _FEW:
         name = body.node("Gather", [table.name, index.name], axis=0)
         return Value(name, table.carrier, index.level)
     # For whole elements GatherElements is four times as fast in ONNX Runtime.

@@ -29,14 +29,19 @@ def sum_of(
     operator = "ReduceSumSquare" if squared else "ReduceSum"
     group = _group(stage.count, term)
     if value.carrier is Carrier.F32 and group > 1:
-        shape = body.tensor(np.array([-1, stage.count // group, group]))
-        grouped = Value(body.node("Reshape", [value.name, shape]), Carrier.F32, "element")
-        value, operator = _reduce(body, operator, grouped, keep=False), "ReduceSum"
-        value = Value(value.name, value.carrier, "element")
+        value, operator = _in_groups(body, operator, value, stage.count, group), "ReduceSum"
     carrier = carrier_for([total, term], 0, Carrier.F64)
     if value.carrier is Carrier.F32 and magnitude(total) <= FLOAT32_EXACT:
         carrier = Carrier.F32
     return _reduce(body, operator, body.cast(value, carrier))
+
+
+def _in_groups(body: Body, operator: str, value: Value, count: int, group: int) -> Value:
+    """Sums of neighbours (..., count / group)."""
+    leading = body.leading_shape(value.name)
+    shape = body.node("Concat", [leading, body.tensor(np.array([count // group, group]))], axis=0)
+    grouped = body.node("Reshape", [value.name, shape])
+    return Value(body.reduce(operator, grouped, keep=False), value.carrier, "element")
 
 
 def max_of(body: Body, value: Value, stage: ReduceStage, dim: int) -> Value:
@@ -75,11 +80,5 @@ def _subset(body: Body, value: Value, stage: ReduceStage, dim: int) -> Value:
     return Value(name, value.carrier, value.level)
 
 
-def _reduce(body: Body, operator: str, value: Value, keep: bool = True) -> Value:
-    """Over the last axis; axes are an input or, in older opsets, an attribute."""
-    attrs = {} if keep else {"keepdims": 0}
-    if operator == "ReduceSum" or body.opset >= 18:
-        name = body.node(operator, [value.name, body.tensor(np.array([-1]))], **attrs)
-    else:
-        name = body.node(operator, [value.name], axes=[-1], **attrs)
-    return Value(name, value.carrier, "row")
+def _reduce(body: Body, operator: str, value: Value) -> Value:
+    return Value(body.reduce(operator, value.name), value.carrier, "row")

@@ -8,12 +8,13 @@ and what comes before and after it. In int64 the quotient and the remainder deci
 from __future__ import annotations
 
 import numpy as np
+from onnx import helper
 
 from approxnorm.export.onnx import powers
 from approxnorm.export.onnx.body import Body, Value
 from approxnorm.export.onnx.carriers import Carrier, magnitude
 from approxnorm.export.onnx.emitter import ProgramEmitter
-from approxnorm.export.onnx.split_product import split_product
+from approxnorm.export.onnx.sticky_product import sticky_product
 from approxnorm.formats import Overflow, Rounding, lowest
 from approxnorm.program import Interval, Node, ops
 
@@ -42,22 +43,47 @@ def rounded_float(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:
 
 def quantized(e: ProgramEmitter, node: Node, dtype: np.dtype) -> str | None:
     """The codes in their dtype by one QuantizeLinear, where that rounds and limits alike."""
-    modes = (Rounding.RND_CONV, (Overflow.SAT, Overflow.SAT_SYM))
-    if node.op != "round_shift" or not _saturates(node) or node.attrs["rounding"] != modes[0]:
+    if node.op != "round_shift" or node.attrs["rounding"] is not Rounding.RND_CONV:
         return None
-    if dtype.itemsize > (2 if e.body.opset >= 21 else 1):
+    if not _saturates(node) or dtype.itemsize > (2 if e.body.opset >= 21 else 1):
         return None
-    scaled = split_product(e, node)
-    if scaled is None:
-        carrier = e.carrier(node)
-        if carrier is not Carrier.F32:
-            return None
-        scaled = e.scaled(node.args[0], _factor(e, node, carrier), carrier)
-    info, limits = np.iinfo(dtype), _limits(node)
-    if (limits.lo, limits.hi) != (info.min, info.max) and _acts(e, node):
-        scaled = _clip(e.body, scaled, limits)
+    split = sticky_product(e, node)
+    if split is not None:
+        return _divided_by_row(e, node, dtype, *split)
+    carrier = e.carrier(node)
+    if carrier is not Carrier.F32:
+        return None
+    scaled = e.scaled(node.args[0], _factor(e, node, carrier), carrier)
+    return _quantize(e, node, dtype, scaled)
+
+
+def _divided_by_row(
+    e: ProgramEmitter, node: Node, dtype: np.dtype, value: Value, divisor: Value
+) -> str:
+    """A QuantizeLinear whose blocks are the rows, each with its scale, saves a pass."""
+    body = e.body
+    if body.opset >= 21 and not _clips(e, node, dtype):
+        return body.node(
+            "QuantizeLinear",
+            [value.name, divisor.name],
+            axis=-1,
+            block_size=e.dim,
+            output_dtype=helper.np_dtype_to_tensor_dtype(dtype),
+        )
+    return _quantize(e, node, dtype, body.call("Div", value, divisor))
+
+
+def _quantize(e: ProgramEmitter, node: Node, dtype: np.dtype, value: Value) -> str:
+    if _clips(e, node, dtype):
+        value = _clip(e.body, value, _limits(node))
     one, zero = e.body.const(1, Carrier.F32).name, e.body.tensor(np.zeros((), dtype))
-    return e.body.node("QuantizeLinear", [scaled.name, one, zero])
+    return e.body.node("QuantizeLinear", [value.name, one, zero])
+
+
+def _clips(e: ProgramEmitter, node: Node, dtype: np.dtype) -> bool:
+    """Whether the limits are narrower than the dtype's, and something can be beyond them."""
+    info, limits = np.iinfo(dtype), _limits(node)
+    return (limits.lo, limits.hi) != (info.min, info.max) and _acts(e, node)
 
 
 def _saturates(node: Node) -> bool:
