@@ -91,7 +91,7 @@ class RMSNorm:
                 f" rows of dim = {self.dim}"
             )
         codes = self.assembly.x_format.quantize(self.spec.divide_channels(x))
-        return codes.astype(self._x_dtype)
+        return codes.astype(self.x_dtype)
 
     def dequantize(self, y: np.ndarray) -> np.ndarray:
         """Output codes, of any shape, to float64; ApproxNormError for what is no integer."""
@@ -134,7 +134,8 @@ class RMSNorm:
         return None if shifts is None else np.array(shifts, np.int32)
 
     @cached_property
-    def _x_dtype(self) -> np.dtype:
+    def x_dtype(self) -> np.dtype:
+        """The narrowest dtype of x's codes."""
         return storage_dtype(self.assembly.front.inputs[0].interval)
 
     def _gamma_codes(self, gamma: np.ndarray) -> np.ndarray:
@@ -167,8 +168,8 @@ class RMSNorm:
             )
         interval = self.assembly.front.inputs[0].interval
         rows = x.reshape(-1, self.dim)
-        if not np.can_cast(x.dtype, self._x_dtype, "safe") or x.dtype != self._x_dtype:
-            rows = _check_codes(rows, interval.lo, interval.hi, name).astype(self._x_dtype)
+        if not np.can_cast(x.dtype, self.x_dtype, "safe") or x.dtype != self.x_dtype:
+            rows = _check_codes(rows, interval.lo, interval.hi, name).astype(self.x_dtype)
         elif np.iinfo(x.dtype).max > interval.hi or np.iinfo(x.dtype).min < interval.lo:
             _check_codes(rows, interval.lo, interval.hi, name)
         return rows

@@ -17,6 +17,8 @@ from approxnorm.model import RMSNorm
 BACKENDS: dict[str, str] = {
     "numpy": "approxnorm.conformance.numpy_runner:NumpyRunner",
     "cpp": "approxnorm.hls_ref.csim:CppBackend",
+    "onnx": "approxnorm.export.onnx.runtimes:OrtBackend",
+    "onnx-reference": "approxnorm.export.onnx.runtimes:ReferenceBackend",
 }
 
 
@@ -66,8 +68,13 @@ def _open(name: str, model: RMSNorm, lanes: int) -> Backend:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise ApproxNormError(
-            f"backend {name} cannot be loaded ({error}); install what is missing, or leave it out"
-            " of the backends"
+            f"backend {name} cannot be loaded ({error}); install what is missing"
+            f"{_remedy(module_name)}, or leave it out of the backends"
         ) from error
     backend: Backend = getattr(module, class_name)(model, lanes=lanes)
     return backend
+
+
+def _remedy(module_name: str) -> str:
+    """The extra that brings what a backend's module imports."""
+    return " (pip install 'approxnorm[onnx]')" if ".export." in module_name else ""

@@ -44,8 +44,13 @@ def _select(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:
     first, second = e.interval(a), e.interval(b)
     difference = Interval(first.lo - second.hi, first.hi - second.lo)
     if e.level(node) != "element" or magnitude(difference) > carrier.exact:
-        return e.body.call("Where", e.value(c, Carrier.BOOL), e.value(a, carrier),
-                           e.value(b, carrier), carrier=carrier)
+        return e.body.call(
+            "Where",
+            e.value(c, Carrier.BOOL),
+            e.value(a, carrier),
+            e.value(b, carrier),
+            carrier=carrier,
+        )
     condition = e.value(c, carrier)
     if second == Interval(0, 0):
         return e.body.call("Mul", condition, e.value(a, carrier))
@@ -97,9 +102,7 @@ def _mantissa(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:
     lead = e.body.cast(lead, Carrier.I64)
     down = powers.divisor(e.body, lead, positions, offset=-frac_bits)
     floor = powers.floor_divide(e.body, value, down)
-    up = powers.power(
-        e.body, lead, positions, Carrier.F64, offset=frac_bits, sign=-1, least=0
-    )
+    up = powers.power(e.body, lead, positions, Carrier.F64, offset=frac_bits, sign=-1, least=0)
     return e.body.call("Mul", e.body.cast(floor, Carrier.F64), up)
 
 

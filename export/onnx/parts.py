@@ -99,7 +99,9 @@ def float_parts(
 def _tensors(model: RMSNorm, prefix: str) -> list[onnx.TensorProto]:
     """The function's inputs after x, as the datapath lists them: channels, then tables."""
     datapath = model.assembly.require_datapath()
-    channels = {p.name: model.channel_inputs[p.name] for p in datapath.inputs if p.level == "channel"}
+    channels = {
+        p.name: model.channel_inputs[p.name] for p in datapath.inputs if p.level == "channel"
+    }
     tables = {t.name: np.array(t.entries, table_dtype(t)) for t in datapath.tables()}
     named = [*channels.items(), *tables.items()]
     return [numpy_helper.from_array(array, prefix + name) for name, array in named]

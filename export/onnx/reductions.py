@@ -60,9 +60,7 @@ def top_of(body: Body, value: Value, stage: ReduceStage, dim: int) -> list[Value
     subset = _subset(body, value, stage, dim)
     largest, places = body.reserve("v_largest"), body.reserve("v_places")
     body.add("TopK", [subset.name, body.tensor(np.array([found]))], [largest, places], axis=-1)
-    columns = [
-        Value(body.slice(largest, i, i + 1, 1), value.carrier, "row") for i in range(found)
-    ]
+    columns = [Value(body.slice(largest, i, i + 1, 1), value.carrier, "row") for i in range(found)]
     return columns + [zero] * (wanted - found)
 
 
