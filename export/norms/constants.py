@@ -16,6 +16,9 @@ FOLDED = frozenset(
     | {"Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
 )
 
+# onnx.reference has no older DequantizeLinear; FOLDED means the same in 13 to 19.
+OLDEST_RUN = 19
+
 
 def read_loaded(tensor: Any) -> np.ndarray:
     """The contents of a tensor that is in memory; external data must have been loaded."""
@@ -32,6 +35,8 @@ class Constants:
 
     def __init__(self, model: onnx.ModelProto, read: ReadTensor = read_loaded) -> None:
         self._model, self._read = model, read
+        standard = [each for each in model.opset_import if each.domain in ("", "ai.onnx")]
+        self._opset = standard[0].version if standard else 0
         inputs = {value.name for value in model.graph.input}
         stored = {tensor.name: tensor for tensor in model.graph.initializer}
         self.overridable = inputs & stored.keys()
@@ -60,10 +65,10 @@ class Constants:
 
     def value(self, name: str) -> np.ndarray:
         """What the constant `name` holds, in the graph's own type and shape."""
-        if name in self._stored:
-            return np.asarray(self._read(self._stored[name]))
         if name not in self._held:
-            self._held[name] = self._run(name)
+            stored = self._stored.get(name)
+            held = self._run(name) if stored is None else np.asarray(self._read(stored))
+            self._held[name] = held
         return self._held[name]
 
     def parameters(self, name: str) -> list[str]:
@@ -81,7 +86,7 @@ class Constants:
             [onnx.numpy_helper.from_array(self.value(each), each) for each in parameters],
         )
         alone = onnx.ModelProto(ir_version=self._model.ir_version, graph=graph)
-        alone.opset_import.extend(self._model.opset_import)
+        alone.opset_import.add(domain="", version=max(OLDEST_RUN, self._opset))
         outputs: Any = ReferenceEvaluator(alone).run(None, {})
         return np.asarray(outputs[0])
 

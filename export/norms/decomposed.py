@@ -20,10 +20,10 @@ def is_gamma(model: Model, product: Product) -> bool:
     assert gamma is not None and plain is not None
     if not model.view.read_once(plain):
         return False
-    if model.is_constant(gamma):
+    if model.is_constant(gamma) and gamma.shape is None:
         return facts.is_row(model.constant(gamma, "gamma").shape)
-    if gamma.shape is None:
-        return True
+    if model.is_constant(gamma) or gamma.shape is None:
+        return gamma.shape is None or facts.is_row(gamma.shape)
     rows = product.root.x.shape
     if rows is not None and all(each == 1 for each in list(rows)[:-1]):
         return len(gamma.shape) < len(rows)  # with one row only, other things look like a gamma

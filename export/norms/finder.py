@@ -12,7 +12,7 @@ from approxnorm.export.norms.constants import Constants, read_loaded
 from approxnorm.export.norms.facts import Model, NotReplaceableError
 from approxnorm.export.norms.found import Findings, Kind, Norm, ReadTensor, Unrecognised
 from approxnorm.export.norms.inner import Inner, in_bodies, in_functions
-from approxnorm.export.norms.leftovers import leftovers
+from approxnorm.export.norms.leftovers import leftovers, scales
 from approxnorm.export.norms.names import Names
 from approxnorm.export.norms.search import Root, find_products, find_roots, is_centred
 from approxnorm.export.norms.view import View
@@ -94,7 +94,11 @@ def products(
     graph, is_gamma = model.view.graph, partial(decomposed.is_gamma, model)
     found: list[Candidate] = []
     reductions: set[ir.Node] = set()
-    centred: set[ir.Node] = set()
+    centred = {
+        root.reduction
+        for root in roots.values()
+        if is_centred(root.x) and scales(model, root.value)
+    }
     for product in find_products(model.view.model, graph, roots, is_gamma):
         reductions.add(product.root.reduction)
         if is_centred(product.root.x):

@@ -18,7 +18,7 @@ Kind = Literal[
 ReadTensor = Callable[[Any], np.ndarray]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Norm:
     """One RMSNorm of the model's main graph, y = gamma · x / √(mean(x²) + eps) over the last axis.
 

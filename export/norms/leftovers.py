@@ -67,11 +67,19 @@ def way_to(model: Model, reduction: ir.Node, x: ir.Value) -> list[str] | None:
             other = user.inputs[1 - index] if user.op_type in WITH_ANOTHER else None
             if rooted and user.op_type in ("Mul", "Div") and is_or_scales(other, x):
                 return passed
-            if (user.op_type in ALONG and index == 0) or (
-                other is not None and model.is_constant(other)
-            ):
+            if other is not None and not model.is_constant(other):
+                continue
+            if other is not None or is_along(model, user, index):
                 waiting.append((user.outputs[0], [*passed, user.op_type]))
     return None
+
+
+def is_along(model: Model, node: ir.Node, index: int) -> bool:
+    """Whether a node keeps what its first input says of a row: its size, or the root of it."""
+    if index != 0 or node.op_type not in ALONG:
+        return False
+    power = node.inputs[1] if node.op_type == "Pow" else None
+    return power is None or model.number(power) in (0.5, -0.5)
 
 
 def is_or_scales(value: ir.Value | None, x: ir.Value) -> bool:
