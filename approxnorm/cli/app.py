@@ -7,8 +7,10 @@ from typing import Annotated
 import typer
 
 from approxnorm.cli.apply import apply
+from approxnorm.cli.capture import capture
 from approxnorm.cli.check import check
 from approxnorm.cli.compare import compare
+from approxnorm.cli.convert import convert
 from approxnorm.cli.error import error
 from approxnorm.cli.export import export
 from approxnorm.cli.mutate import mutate
@@ -27,7 +29,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for command in (presets, show, rsqrt, apply, error, vectors, check, compare, mutate, run, schema):
+for command in (presets, show, rsqrt, apply, error, vectors, check, compare, mutate, run):
+    app.command()(command)
+for command in (capture, convert, schema):
     app.command()(command)
 app.add_typer(export, name="export")
 

@@ -28,7 +28,7 @@ class Captured:
 
     out: Path
     runs: int
-    layers: list[dict[str, Any]]
+    norms: list[dict[str, Any]]
     skipped: list[str]
     findings: Findings
 
@@ -37,7 +37,7 @@ class Captured:
         return {
             "out": str(self.out),
             "runs": self.runs,
-            "layers": self.layers,
+            "norms": self.norms,
             **left_alone(self.findings, self.skipped),
         }
 
@@ -70,12 +70,12 @@ def capture(
         taken = collect_rows(model, path, norms, feeds, folder, lambda d: report("run", d))
         report("write", 0.0)
         write_atomically(target, lambda file: _write(file, taken))
-    layers = [
+    entries = [
         {"name": t.norm.name, "kind": t.norm.kind, "rows": t.rows}
         | {"dim": t.norm.dim, "eps": t.norm.eps}
         for t in taken
     ]
-    return Captured(target, feeds.runs, layers, skipped, findings)
+    return Captured(target, feeds.runs, entries, skipped, findings)
 
 
 def left_alone(findings: Findings, skipped: list[str]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from approxnorm.export.rewrite.replace import Replaced, replace_norms
 from approxnorm.export.rewrite.rows import NormRows, Report, collect_rows, rows_of, with_sums
 from approxnorm.export.rewrite.select import select_norms
 from approxnorm.export.rewrite.session import Session, tapped
-from approxnorm.export.rewrite.verify import check_codes, check_well_formed
+from approxnorm.export.rewrite.verify import check_codes, check_well_formed, converted
 from approxnorm.inputs import Layer
 from approxnorm.model import RMSNorm
 from approxnorm.spec.rmsnorm_spec import RMSNormSpec
@@ -211,7 +211,7 @@ def _measure(
     names = [output.name for output in before.graph.output]
     groups = [[n.x, n.y] for n in norms]
     tapped_model = tapped(with_sums(before, norms), [name for group in groups for name in group])
-    float_session, session = Session(tapped_model, path), Session(after, path)
+    float_session, session = Session(tapped_model, path), Session(after, path, converted(path))
     errors, outputs = [NormErrors() for _ in norms], [OutputErrors(name) for name in names]
     for run, feed in enumerate(feeds):
         for i, (x, y) in float_session.run_groups(feed, groups):

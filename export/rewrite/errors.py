@@ -17,8 +17,9 @@ class NormErrors:
         self._meter = ErrorMeter(1.0)
 
     def add(self, got: np.ndarray, want: np.ndarray) -> None:
-        """Add arrays of one shape; both finite."""
-        self._meter.add(got, want)
+        """Add arrays of one shape; what is not finite in ``want`` (0/0 without eps) is left out."""
+        finite = np.isfinite(want)
+        self._meter.add(got[finite], want[finite])
 
     def result(self) -> dict[str, float | None]:
         """max_abs; rms_rel, the RMS error over the RMS of what was wanted; sqnr_db.

@@ -24,12 +24,13 @@ _DATA_FOLDER = "session.model_external_initializers_file_folder_path"
 class Session:
     """A model on ONNX Runtime's CPU provider, at its default optimisation level.
 
-    path: where the model was read from; its folder has the external data. Raises ApproxNormError
-    if ONNX Runtime does not take the model, or fails in a run.
+    path: where the model was read from; its folder has the external data. what: its name in
+    messages, if it was changed since. Raises ApproxNormError if ONNX Runtime does not take the
+    model, or fails in a run.
     """
 
-    def __init__(self, model: onnx.ModelProto, path: Path) -> None:
-        self._path = path
+    def __init__(self, model: onnx.ModelProto, path: Path, what: str | None = None) -> None:
+        self._what = what or str(path)
         options = onnxruntime.SessionOptions()
         options.log_severity_level = _FATAL
         options.add_session_config_entry(_DATA_FOLDER, str(path.parent))
@@ -41,7 +42,7 @@ class Session:
             raise
         except Exception as error:  # its classes have no common base but Exception
             raise ApproxNormError(
-                f"{path} is refused by ONNX Runtime {onnxruntime.__version__}: {_reason(error)}"
+                f"{self._what} is refused by ONNX Runtime {onnxruntime.__version__}: {_reason(error)}"
             ) from None
 
     def run(self, feed: Feed, names: Sequence[str]) -> list[Any]:
@@ -50,7 +51,7 @@ class Session:
             return list(self._session.run(list(names), feed))
         except Exception as error:
             raise ApproxNormError(
-                f"{self._path} cannot be run by ONNX Runtime: {_reason(error)}; are its inputs"
+                f"{self._what} cannot be run by ONNX Runtime: {_reason(error)}; are its inputs"
                 " those that the model was made for?"
             ) from None
 

@@ -31,16 +31,22 @@ def check_codes(
     its digest if a code, or a real value made of it, differs: that is an error of approxnorm.
     """
     groups = [[r.norm.x, r.codes, r.norm.y] for r in replaced]
-    session = Session(tapped(model, [name for group in groups for name in group]), path)
+    taps = [name for group in groups for name in group]
+    session = Session(tapped(model, taps), path, converted(path))
     counts = {r.norm.name: 0 for r in replaced}
     for run, feed in enumerate(feeds):
         for i, (x, codes, y) in session.run_groups(feed, groups):
             found = replaced[i]
-            rows = rows_of(x, found.norm, f"the converted model, run {run} of {feeds.path}")
+            rows = rows_of(x, found.norm, f"{converted(path)}, run {run} of {feeds.path}")
             _compare(found, rows, codes, y)
             counts[found.norm.name] += codes.size
             report((run + (i + 1) / len(replaced)) / feeds.runs)
     return counts
+
+
+def converted(path: Path) -> str:
+    """What messages call the model that was made of the one at ``path``."""
+    return f"the model converted from {path}"
 
 
 def _compare(found: Replaced, rows: np.ndarray, codes: np.ndarray, y: np.ndarray) -> None:
