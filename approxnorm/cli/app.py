@@ -31,8 +31,9 @@ app = typer.Typer(
 
 for command in (presets, show, rsqrt, apply, error, vectors, check, compare, mutate, run):
     app.command()(command)
-for command in (capture, convert, schema):
-    app.command()(command)
+app.command()(capture)
+app.command()(convert)
+app.command()(schema)
 app.add_typer(export, name="export")
 
 

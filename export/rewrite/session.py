@@ -42,7 +42,8 @@ class Session:
             raise
         except Exception as error:  # its classes have no common base but Exception
             raise ApproxNormError(
-                f"{self._what} is refused by ONNX Runtime {onnxruntime.__version__}: {_reason(error)}"
+                f"{self._what} is refused by ONNX Runtime {onnxruntime.__version__}:"
+                f" {_reason(error)}"
             ) from None
 
     def run(self, feed: Feed, names: Sequence[str]) -> list[Any]:
