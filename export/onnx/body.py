@@ -71,7 +71,7 @@ class Body:
 
     def reduce(self, operator: str, name: str, keep: bool = True) -> str:
         """Over the last axis; axes are an input or, in older opsets, an attribute."""
-        attrs = {} if keep else {"keepdims": 0}
+        attrs: dict[str, Any] = {} if keep else {"keepdims": 0}
         if operator == "ReduceSum" or self.opset >= 18:
             return self.node(operator, [name, self.tensor(np.array([-1]))], **attrs)
         return self.node(operator, [name], axes=[-1], **attrs)

@@ -22,7 +22,7 @@ def quantize(body: Body, model: RMSNorm, x: str) -> str:
     """Codes, in their storage type, of float32 x (..., dim)."""
     form = model.assembly.x_format
     dtype = storage_dtype(model.assembly.front.inputs[0].interval)
-    scale = Value(body.tensor(np.float32(float(form.scale))), Carrier.F32, "const")
+    scale = Value(body.tensor(np.asarray(float(form.scale), np.float32)), Carrier.F32, "const")
     value = _without_channel_factors(body, model, Value(x, Carrier.F32, "element"))
     info = np.iinfo(dtype)
     if _is_linear(body, form, dtype) and (form.lo, form.hi) == (info.min, info.max):
@@ -41,7 +41,7 @@ def dequantize(body: Body, model: RMSNorm, codes: str, y: str) -> None:
     form = model.assembly.context.y
     dtype = storage_dtype(model.assembly.require_datapath().ports["y"].interval)
     if dtype.itemsize <= (2 if body.opset >= 21 else 1):
-        scale = body.tensor(np.float32(float(form.scale)))
+        scale = body.tensor(np.asarray(float(form.scale), np.float32))
         zero = body.tensor(np.asarray(form.zero_point, dtype))
         body.add("DequantizeLinear", [codes, scale, zero], [y])
         return

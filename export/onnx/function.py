@@ -170,7 +170,7 @@ class _DatapathEmitter:
 
 def _makers(datapath: Datapath) -> dict[str, int]:
     """The stage that makes each signal."""
-    makers = {}
+    makers: dict[str, int] = {}
     for i, stage in enumerate(datapath.stages):
         if isinstance(stage, ReduceStage):
             names = list(stage.outputs)

@@ -88,22 +88,23 @@ def _lead(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:
 
 def _mantissa(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:
     """v * 2**(F - lead), its fraction dropped; 0 is taken as 1."""
+    body = e.body
     argument, frac_bits = node.args[0], node.attrs["frac_bits"]
     span, lead = e.interval(argument), e.leading_one(argument)
     carrier = e.carrier_of(span, e.level_of(argument))
     value = e.value(argument, carrier)
     if span.lo < 1:
-        value = e.body.call("Max", value, e.body.const(1, carrier))
+        value = body.call("Max", value, body.const(1, carrier))
     positions = Interval(max(span.lo, 1).bit_length() - 1, max(span.hi, 1).bit_length() - 1)
     if carrier.is_float:
-        factor = powers.power(e.body, lead, positions, carrier, offset=frac_bits, sign=-1)
-        return e.body.call("Floor", e.body.call("Mul", value, factor))
-    # Past 2^53: a right shift in int64, then, for the small ones, a left shift of what is left.
-    lead = e.body.cast(lead, Carrier.I64)
-    down = powers.divisor(e.body, lead, positions, offset=-frac_bits)
-    floor = powers.floor_divide(e.body, value, down)
-    up = powers.power(e.body, lead, positions, Carrier.F64, offset=frac_bits, sign=-1, least=0)
-    return e.body.call("Mul", e.body.cast(floor, Carrier.F64), up)
+        factor = powers.power(body, lead, positions, carrier, offset=frac_bits, sign=-1)
+        return body.call("Floor", body.call("Mul", value, factor))
+    # Past 2^53: a right shift, then, for the small ones, a left shift of what is left.
+    lead = body.cast(lead, Carrier.I64)
+    down = powers.power(body, lead, positions, Carrier.I64, offset=-frac_bits, least=0)
+    floor = powers.floor_divide(body, value, down)
+    left = powers.power(body, lead, positions, Carrier.I64, offset=frac_bits, sign=-1, least=0)
+    return body.call("Mul", floor, left)
 
 
 def _lookup(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:

@@ -7,12 +7,14 @@ import numpy as np
 from approxnorm.export.onnx.body import Body, Value
 from approxnorm.export.onnx.carriers import Carrier
 from approxnorm.program import Interval
+from approxnorm.program.interval import MAX_SIGNAL_BITS
 
 
 def floor_shift(body: Body, value: Value, amount: int) -> Value:
     """floor(value / 2**amount) for a constant amount >= 0."""
     if amount == 0:
         return value
+    amount = min(amount, MAX_SIGNAL_BITS - 1)  # further shifts leave 0 or -1 as well
     if value.carrier.is_float:
         scaled = body.call("Mul", value, body.const(2.0**-amount, value.carrier))
         return body.call("Floor", scaled)
@@ -55,6 +57,13 @@ def power(
         entries = np.array([1 << e for e in exponents], np.int64)
     else:
         entries = np.ldexp(carrier.dtype.type(1), exponents).astype(carrier.dtype)
+    return by_amount(body, amount, span, entries, carrier)
+
+
+def by_amount(
+    body: Body, amount: Value, span: Interval, entries: np.ndarray, carrier: Carrier
+) -> Value:
+    """The entry for each amount, of which there is one for every integer of its span."""
     index = body.cast(amount, Carrier.I64)
     if span.lo:
         index = body.call("Sub", index, body.const(span.lo, Carrier.I64))

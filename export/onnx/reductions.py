@@ -16,7 +16,7 @@ _GROUP = 16
 def sum_of(
     body: Body, value: Value, stage: ReduceStage, dim: int, term: Interval, squared: bool
 ) -> Value:
-    """The sum of a subset of a row; of the value's squares, if ``squared``. term: of what is summed."""
+    """The sum of a subset of a row, or of its squares; term: the interval of what is summed."""
     total = Interval(term.lo * stage.count, term.hi * stage.count)
     if value.level != "element":  # the same in the whole row
         carrier = carrier_for([total], 0, Carrier.F64)

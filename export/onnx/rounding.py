@@ -17,11 +17,13 @@ from approxnorm.export.onnx.emitter import ProgramEmitter
 from approxnorm.export.onnx.sticky_product import sticky_product
 from approxnorm.formats import Overflow, Rounding, lowest
 from approxnorm.program import Interval, Node, ops
+from approxnorm.program.interval import MAX_SIGNAL_BITS
 
 # A left shift further than this passes every limit, and no float overflows by it.
 MAX_LEFT = 64
 # Right shifts in int64 that are larger are made smaller first, see _nearer.
 MAX_RIGHT = 60
+_NEARER = 7
 
 
 def round_shift(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:
@@ -177,17 +179,22 @@ def limited(body: Body, v: Value, node: Node) -> Value:
 
 def _wrapped(body: Body, v: Value, limits: Interval) -> Value:
     """The residue modulo the number of codes that lies within the limits."""
-    bits = (limits.hi - limits.lo + 1).bit_length() - 1
-    residue, size = powers.modulo(body, v, bits), body.const(1 << bits, v.carrier)
-    if limits.hi < (1 << bits) - 1:
-        hi = body.const(limits.hi, v.carrier)
-        over = body.cast(body.call("Greater", residue, hi, carrier=Carrier.BOOL), v.carrier)
-        residue = body.call("Sub", residue, body.call("Mul", over, size))
-    if limits.lo > 0:
-        lo = body.const(limits.lo, v.carrier)
-        under = body.cast(body.call("Less", residue, lo, carrier=Carrier.BOOL), v.carrier)
-        residue = body.call("Add", residue, body.call("Mul", under, size))
-    return residue
+    size = limits.hi - limits.lo + 1
+    return _recentred(body, powers.modulo(body, v, size.bit_length() - 1), limits)
+
+
+def _recentred(body: Body, residue: Value, limits: Interval) -> Value:
+    """A residue from 0 on, as the code within the limits that it stands for."""
+    size = limits.hi - limits.lo + 1
+    first = limits.lo % size  # the residue of the lowest code
+    if limits.lo == 0:
+        return residue
+    upper = body.call(
+        "GreaterOrEqual", residue, body.const(first, residue.carrier), carrier=Carrier.BOOL
+    )
+    turns = body.call("Mul", body.cast(upper, residue.carrier), body.const(-size, residue.carrier))
+    code = body.call("Add", residue, turns)
+    return body.call("Add", code, body.const(limits.lo - first + size, residue.carrier))
 
 
 def _clip(body: Body, v: Value, limits: Interval) -> Value:
@@ -199,31 +206,54 @@ def _clip(body: Body, v: Value, limits: Interval) -> Value:
 
 
 def _in_integers(e: ProgramEmitter, node: Node) -> Value:
-    """Values that float64 does not hold: right shifts by division, then the limits, then left."""
+    """Values that float64 does not hold: right shifts by division; left shifts within limits."""
     body, span = e.body, e.interval(node.args[1])
     value = e.value(node.args[0], Carrier.I64)
     amount = body.cast(e.value(node.args[1]), Carrier.I64)
-    rounded = value
     if span.hi > 0:
-        rounded = _divided(body, value, amount, span, node.attrs["rounding"])
-    if node.attrs["lo"] is not None:
-        # What is beyond the limits before a left shift is so after it too.
-        rounded = limited(body, rounded, node)
-    if span.lo >= 0:
-        return rounded
+        value = _divided(body, value, amount, span, node.attrs["rounding"])
+    if span.lo < 0:
+        left, reach = held_amount(e, node.args[1], Interval(-MAX_SIGNAL_BITS, 0))
+        return _shifted_left(body, value, left, reach, node)
+    return limited(body, value, node) if node.attrs["lo"] is not None else value
+
+
+def _shifted_left(body: Body, v: Value, amount: Value, reach: Interval, node: Node) -> Value:
+    """v * 2**-amount for amounts <= 0, within the limits before it can pass int64."""
+    shifts = [-a for a in range(reach.lo, reach.hi + 1)]
+
+    def table(entries: list[int]) -> Value:
+        return powers.by_amount(body, amount, reach, np.array(entries, np.int64), Carrier.I64)
+
+    factor = table([1 << k if k < MAX_SIGNAL_BITS else 0 for k in shifts])
     if node.attrs["lo"] is None:
-        left, reach = held_amount(e, node.args[1], Interval(-62, 0))
-        return body.call("Mul", rounded, powers.power(body, left, reach, Carrier.I64, sign=-1))
-    left, reach = held_amount(e, node.args[1], Interval(-MAX_LEFT, 0))
-    factor = powers.power(body, left, reach, Carrier.F64, sign=-1)
-    return limited(body, body.call("Mul", body.cast(rounded, Carrier.F64), factor), node)
+        return body.call("Mul", v, factor)
+    limits = _limits(node)
+    if node.attrs["overflow"] is Overflow.WRAP:
+        bits = (limits.hi - limits.lo + 1).bit_length() - 1
+        residue = body.call("Mod", v, table([1 << max(bits - k, 0) for k in shifts]))
+        return _recentred(body, body.call("Mul", residue, factor), limits)
+    most, least = (
+        table([limits.hi >> k for k in shifts]),
+        table([-(-limits.lo >> k) for k in shifts]),
+    )
+    within = body.call("Min", body.call("Max", v, least), most)
+    shifted = body.call("Mul", within, factor)
+    over = body.call("Greater", v, most, carrier=Carrier.BOOL)
+    under = body.call("Less", v, least, carrier=Carrier.BOOL)
+    saturates = _saturates(node)
+    hi = body.const(limits.hi if saturates else 0, Carrier.I64)
+    lo = body.const(limits.lo if saturates else 0, Carrier.I64)
+    shifted = body.call("Where", over, hi, shifted, carrier=Carrier.I64)
+    return body.call("Where", under, lo, shifted, carrier=Carrier.I64)
 
 
 def _divided(body: Body, v: Value, amount: Value, span: Interval, rounding: Rounding) -> Value:
     if span.hi > MAX_RIGHT:
         v, amount = _nearer(body, v, amount)
     held = body.call("Max", amount, body.const(0, Carrier.I64)) if span.lo < 0 else amount
-    reach = Interval(max(span.lo, 0), min(span.hi, MAX_RIGHT))
+    least = span.lo if span.hi <= MAX_RIGHT else min(span.lo, MAX_RIGHT - _NEARER)
+    reach = Interval(max(least, 0), min(span.hi, MAX_RIGHT))
     divisor = powers.power(body, held, reach, Carrier.I64)
     rest = body.call("Mod", v, divisor)
     floor = body.call("Div", body.call("Sub", v, rest), divisor)
@@ -232,14 +262,14 @@ def _divided(body: Body, v: Value, amount: Value, span: Interval, rounding: Roun
 
 
 def _nearer(body: Body, v: Value, amount: Value) -> tuple[Value, Value]:
-    """Amounts past 60 made smaller by 8, the value too, its lost bits kept as one (sticky)."""
+    """Amounts past 60 made smaller, and the value with them, its lost bits kept as one (sticky)."""
     far = body.call("Greater", amount, body.const(MAX_RIGHT, Carrier.I64), carrier=Carrier.BOOL)
-    eight = body.const(256, Carrier.I64)
-    rest = body.call("Mod", v, eight)
-    floor = body.call("Div", body.call("Sub", v, rest), eight)
+    size = body.const(2 << _NEARER, Carrier.I64)
+    rest = body.call("Mod", v, size)
+    floor = body.call("Div", body.call("Sub", v, rest), size)
     lost = body.call("Min", rest, body.const(1, Carrier.I64))
     sticky = body.call("Add", body.call("Mul", floor, body.const(2, Carrier.I64)), lost)
-    less = body.call("Sub", amount, body.const(7, Carrier.I64))
+    less = body.call("Sub", amount, body.const(_NEARER, Carrier.I64))
     v = body.call("Where", far, sticky, v, carrier=Carrier.I64)
     amount = body.call("Where", far, less, amount, carrier=Carrier.I64)
     return v, body.call("Min", amount, body.const(MAX_RIGHT, Carrier.I64))
