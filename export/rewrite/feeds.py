@@ -7,7 +7,9 @@ input NAME in one run after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +56,7 @@ class Feeds:
 
     def __iter__(self) -> Iterator[Feed]:
         """The feed of each run, in the types that the model wants."""
-        with damage_is_an_error(str(self.path)), np.load(self.path, allow_pickle=False) as stored:
+        with _opened(self.path) as stored:
             for run in range(self.runs):
                 yield {name: self._array(stored, name, run) for name in self._keys}
 
@@ -92,16 +94,20 @@ class Feeds:
         )
 
     def _count(self) -> int:
-        counts = {name: len(runs) for name, runs in self._keys.items() if None not in runs}
-        runs = max(counts.values(), default=1)
-        for name in counts:
-            gap = [r for r in range(runs) if r not in self._keys[name]]
-            if gap:
+        numbered = {
+            n: max(r for r in runs if r is not None)
+            for n, runs in self._keys.items()
+            if None not in runs
+        }
+        last = max(numbered.values(), default=0)
+        for name in numbered:
+            first_gap = next(run for run in count() if run not in self._keys[name])
+            if first_gap <= last:
                 raise ApproxNormError(
-                    f"{self.path} has no {name + '.' + str(gap[0])!r}, but other arrays or runs go"
-                    f" up to {runs - 1}; number the runs from 0 on without a gap, for each input"
+                    f"{self.path} has no {f'{name}.{first_gap}'!r}, but runs up to {last}; number"
+                    " the arrays of each input from 0 on without a gap"
                 )
-        return runs
+        return last + 1
 
     def _array(self, stored: Any, name: str, run: int) -> np.ndarray:
         keys = self._keys[name]
@@ -141,16 +147,23 @@ def _keys(path: Path) -> list[str]:
     if path.suffix.lower() != ".npz":
         raise ApproxNormError(f"{path} has the suffix {path.suffix!r}; it must be an .npz file")
     require_file(path)
-    with damage_is_an_error(str(path)):
-        stored = np.load(path, allow_pickle=False)
-        if not isinstance(stored, np.lib.npyio.NpzFile):
-            raise ApproxNormError(f"{path} is a single array; write it with numpy.savez, by name")
-        with stored:
-            keys = list(stored.files)
+    with _opened(path) as stored:
+        keys = list(stored.files)
     if len(set(keys)) != len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ApproxNormError(f"{path} holds the key {twice!r} more than once; keep one of them")
     return keys
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
+    # NumPy leaves a file open that it opened itself and cannot read.
+    with damage_is_an_error(str(path)), open(path, "rb") as stream:
+        stored = np.load(stream, allow_pickle=False)
+        if not isinstance(stored, np.lib.npyio.NpzFile):
+            raise ApproxNormError(f"{path} is a single array; write it with numpy.savez, by name")
+        with stored:
+            yield stored
 
 
 def _check_shape(shape: tuple[int, ...], wanted: Input, where: str) -> None:
