@@ -23,7 +23,7 @@ def quantize(body: Body, model: RMSNorm, x: str) -> str:
     form = model.assembly.x_format
     dtype = storage_dtype(model.assembly.front.inputs[0].interval)
     scale = Value(body.tensor(np.asarray(float(form.scale), np.float32)), Carrier.F32, "const")
-    value = _without_channel_factors(body, model, Value(x, Carrier.F32, "element"))
+    value = without_channel_factors(body, model, Value(x, Carrier.F32, "element"))
     info = np.iinfo(dtype)
     if _is_linear(body, form, dtype) and (form.lo, form.hi) == (info.min, info.max):
         zero = body.tensor(np.asarray(form.zero_point, dtype))
@@ -58,7 +58,8 @@ def _is_linear(body: Body, form: Format, dtype: np.dtype) -> bool:
     return modes and dtype.itemsize <= (2 if body.opset >= 21 else 1)
 
 
-def _without_channel_factors(body: Body, model: RMSNorm, x: Value) -> Value:
+def without_channel_factors(body: Body, model: RMSNorm, x: Value) -> Value:
+    """float32 x (..., dim) over its channels' powers of two."""
     if model.spec.channel_shifts is None:
         return x
     shifts = np.array(model.spec.channel_shifts.shifts, np.int32)

@@ -50,6 +50,8 @@ def onnx_model(
             f"ir_version is {ir_version}; allowed: {MIN_IR} (the first with functions) to"
             f" {onnx.IR_VERSION}, the newest of the installed onnx"
         )
+    if not leading:
+        raise ApproxNormError("leading is empty; allowed: the size or the name of one axis or more")
     if form == "codes":
         parts = code_parts(model, opset=opset, x="x", y="y", signals=signals)
     else:

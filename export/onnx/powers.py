@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from approxnorm.export.onnx.body import Body, Value
@@ -82,5 +84,7 @@ def gather(body: Body, table: Value, size: int, index: Value) -> Value:
     # For whole elements GatherElements is four times as fast in ONNX Runtime.
     flat = body.node("Reshape", [index.name, body.tensor(np.array([-1]))])
     found = body.node("GatherElements", [table.name, flat], axis=0)
+    # 0 is a size, of no rows, and not "as before"; older opsets cannot say so.
+    attrs: dict[str, Any] = {"allowzero": 1} if body.opset >= 14 else {}
     shape = body.node("Shape", [index.name])
-    return Value(body.node("Reshape", [found, shape]), table.carrier, "element")
+    return Value(body.node("Reshape", [found, shape], **attrs), table.carrier, "element")

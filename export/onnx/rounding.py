@@ -83,9 +83,14 @@ def _quantize(e: ProgramEmitter, node: Node, dtype: np.dtype, value: Value) -> s
 
 
 def _clips(e: ProgramEmitter, node: Node, dtype: np.dtype) -> bool:
-    """Whether the limits are narrower than the dtype's, and something can be beyond them."""
+    """Whether something can be beyond the limits that QuantizeLinear does not bring into them.
+
+    It has the dtype's limits; and onnx.reference's rounds to int32 first.
+    """
     info, limits = np.iinfo(dtype), _limits(node)
-    return (limits.lo, limits.hi) != (info.min, info.max) and _acts(e, node)
+    free = ops.rounded_interval(node.attrs, *(e.interval(a) for a in node.args))
+    narrower = (limits.lo, limits.hi) != (info.min, info.max) and _acts(e, node)
+    return narrower or magnitude(free) >= 1 << 31
 
 
 def _saturates(node: Node) -> bool:
