@@ -47,7 +47,7 @@ def _check_only(pattern: str, findings: Findings, path: Path) -> None:
     if not refused:
         raise _matches_nothing("--only", pattern, findings, path)
     raise ApproxNormError(
-        f"{path}: --only is {pattern!r}, but {refused[0]} cannot be taken: {reasons[refused[0]]};"
+        f"{path}: --only is {pattern!r}, but {refused[0]} is left alone: {reasons[refused[0]]};"
         f" allowed: {_listed(norm.name for norm in findings.norms)}"
     )
 
