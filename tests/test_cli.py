@@ -400,14 +400,14 @@ def test_vectors_where_the_datapath_adds_one(cli: Cli, folder: Path) -> None:
     assert gamma.min() < 0 < gamma.max()
 
 
-ALONE = ("--no-hls", "--no-check")  # no C++ is compiled
+ALONE = ("--no-hls", "--no-onnx", "--no-check")  # no C++ is compiled
 
 
 def test_run_prints_and_writes_the_same(cli: Cli, folder: Path) -> None:
     arguments = ("run", "int8-linear", "--input", "acts.npz", "--level", 0, "--out", "r", *ALONE)
     result = cli(*arguments, "--json")
     report = json.loads(Path("r/report.json").read_text("utf-8"))
-    assert result.json == report | {"left_out": None}
+    assert result.json == report | {"left_out": []}
     assert [layer["name"] for layer in result.json["layers"]] == ["a", "b"]
     printed = cli(*arguments)  # replaces the former result
     assert printed.status == 0
@@ -468,25 +468,23 @@ def test_run_takes_the_shipped_activations_if_none_are_given(
 
 
 @pytest.mark.parametrize(
-    ("missing", "flags", "hls", "check", "left_out"),
+    ("missing", "flags", "made", "backends", "left_out"),
     [
-        (None, (), True, True, ""),
-        (None, ALONE, False, False, ""),
-        ("no g++", (), False, False, "HLS projects (--hls) and the check of backends (--check)"),
-        ("no g++", ("--hls",), True, False, "the check of backends (--check)"),
-        ("no g++", ("--no-check",), False, False, "HLS projects (--hls)"),
-        ("no g++", ALONE, False, False, ""),
-        ("no g++", ("--check", "--no-hls"), False, True, ""),
+        (None, (), (True, True), "numpy cpp onnx", ""),
+        (None, ALONE, (False, False), "", ""),
+        ("no g++", (), (False, True), "numpy onnx", "HLS projects (--hls) and the check of cpp"),
+        ("no g++", ("--hls", "--no-onnx"), (True, False), "numpy", "the check of cpp"),
+        ("no g++", ("--check", "--no-hls"), (False, True), "numpy cpp onnx", ""),
     ],
 )
-def test_run_writes_and_checks_hardware_where_that_is_possible(
+def test_run_writes_and_checks_what_is_possible_here(
     cli: Cli,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     missing: str | None,
     flags: tuple[str, ...],
-    hls: bool,
-    check: bool,
+    made: tuple[bool, bool],
+    backends: str,
     left_out: str,
 ) -> None:
     seen = {}
@@ -496,14 +494,15 @@ def test_run_writes_and_checks_hardware_where_that_is_possible(
         return {"layers": [], "spec_name": "s", "input": "i"}
 
     monkeypatch.setattr("approxnorm.run.run_job", run_job)
-    monkeypatch.setattr("approxnorm.run.conformance.missing_tools", lambda: missing)
+    monkeypatch.setattr("approxnorm.run.tools.missing_csim", lambda: missing)
     monkeypatch.setattr("approxnorm.cli.layer_tables.print_layers", lambda layers: None)
     result = cli("run", "int8-log", "--out", "r", *flags)
     assert result.status == 0
-    assert (seen["options"].hls, seen["options"].check) == (hls, check)
+    assert (seen["options"].hls, seen["options"].onnx) == made
+    assert seen["options"].backends == tuple(backends.split())
     told = [line for line in result.out.splitlines() if line.startswith("Left out")]
-    assert told == ([f"Left out, by default: {left_out}; no g++"] if left_out else [])
-    assert ("HLS project in hls/" in result.out) == hls
+    assert told == ([f"Left out, by default: {left_out} (--check); no g++"] if left_out else [])
+    assert ("HLS project in hls/" in result.out, "norm.onnx" in result.out) == made
 
 
 def test_run_needs_a_compiler_for_a_check_that_was_asked_for(
@@ -533,6 +532,9 @@ def test_run_exits_with_1_where_a_backend_differs(
     monkeypatch.setattr(
         conformance_backends, "_open", lambda name, model, lanes: Wrong(model, lanes)
     )
+    monkeypatch.setattr(
+        "approxnorm.run.conformance.open_codes_file", lambda model, path: Wrong(model, 8)
+    )
     arguments = ("run", "int8-linear", "--input", "X.npy", "--level", 0, "--check", "--no-hls")
     result = cli(*arguments, "--out", "r")
     assert result.status == 1
@@ -540,6 +542,7 @@ def test_run_exits_with_1_where_a_backend_differs(
     assert [line.split(" class=")[0] for line in lines] == [
         "layer X: MISMATCH backend=numpy",
         "layer X: MISMATCH backend=cpp",
+        "layer X: MISMATCH backend=onnx",
     ]
     assert all("row=1 lane=2 element=2 signal=y" in line for line in lines)
     found = json.loads(Path("r/report.json").read_text("utf-8"))

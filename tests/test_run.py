@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec, preset
 from approxnorm.inputs import default_activations, open_activations
 from approxnorm.output import listed_by, staged_folder
 from approxnorm.run import job
+from approxnorm.run.conformance import differences
 from approxnorm.run.folders import folder_names
 from approxnorm.run.job import Options, calibrated_model, run_job
+from approxnorm.run.onnx_files import write_files
 from approxnorm.vectors import read_vectors
 
 DIM = 24
@@ -176,7 +179,7 @@ def test_hardware_of_each_layer_is_written_and_checked(tmp_path: Path) -> None:
         spec_name="t",
         input_path=tmp_path / "x.npy",
         out=out,
-        options=Options(level=0, lanes=4, hls=True, check=True),
+        options=Options(level=0, lanes=4, hls=True, backends=("numpy", "cpp")),
     )
     (layer,) = results["layers"]
     rows = sum(read_vectors(out / "x" / kind).rows for kind in ("vectors", "vectors-input"))
@@ -192,6 +195,70 @@ def test_hardware_of_each_layer_is_written_and_checked(tmp_path: Path) -> None:
     with pytest.raises(ApproxNormError, match=r"approx_rmsnorm\.cpp was edited"):
         run(preset("int8-linear"), tmp_path / "x.npy", out)
     assert kernel.read_text("utf-8") == "// mine\n"
+
+
+def test_onnx_of_each_layer_is_written_and_checked(tmp_path: Path) -> None:
+    source, out = activations(tmp_path / "acts.npz"), tmp_path / "out"
+    options = Options(level=0, onnx=True, backends=("numpy", "onnx"))
+    results = run_job(
+        preset("int8-linear"), spec_name="t", input_path=source, out=out, options=options
+    )
+    counts = results["conformance"]["backends"]
+    assert list(counts) == ["numpy", "onnx", "onnx-float"]
+    own = sum(min(layer["rows"], job.MAX_VECTOR_ROWS) for layer in results["layers"])
+    assert counts["onnx"] == counts["numpy"]
+    assert counts["onnx-float"] == {"rows": own, "codes": own * DIM, "mismatches": 0}
+    for layer, result in zip(open_activations(source), results["layers"], strict=True):
+        model, _ = calibrated_model(preset("int8-linear"), layer)
+        folder = out / result["folder"]
+        assert result["onnx"]["codes"] == "norm.onnx"
+        assert result["onnx"]["float"] == "norm.float.onnx"
+        for name in ("norm.onnx", "norm.float.onnx"):
+            made = onnx.load(folder / name)
+            assert made.ir_version == result["onnx"]["ir_version"]
+            assert made.opset_import[0].version == result["onnx"]["opset"]
+            (node,) = [n for n in made.graph.node if n.op_type == "ApproxRMSNorm"]
+            assert {a.name: a.s for a in node.attribute}["digest"].decode() == model.digest
+
+
+def test_an_onnx_file_whose_results_differ_is_told(tmp_path: Path) -> None:
+    """The written files are what is compared: here their gamma is another one's."""
+    source, out = activations(tmp_path / "acts.npz"), tmp_path / "out"
+
+    def write_other(model: RMSNorm, folder: Path) -> dict[str, Any]:
+        return write_files(RMSNorm(model.spec, model.gamma[::-1]), folder)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(job, "write_files", write_other)
+        options = Options(level=0, onnx=True, backends=("onnx",))
+        results = run_job(
+            preset("int8-linear"), spec_name="t", input_path=source, out=out, options=options
+        )
+    assert [line.split(" class=")[0] for line in differences(results)] == [
+        f"layer {layer['name']}: MISMATCH backend={name}"
+        for layer in results["layers"]
+        for name in ("onnx", "onnx-float")
+    ]
+    for layer in results["layers"]:
+        found = layer["conformance"]["backends"]["onnx-float"]
+        assert found["mismatches"] > DIM
+        assert found["first"]["class"] == "input" and found["first"]["lane"] is not None
+        assert float(found["first"]["got"]) != float(found["first"]["want"])
+
+
+def test_same_input_same_onnx_bytes(tmp_path: Path) -> None:
+    source = activations(tmp_path / "acts.npz")
+    for name in ("once", "again"):
+        run_job(
+            preset("log-16bit"),
+            spec_name="t",
+            input_path=source,
+            out=tmp_path / name,
+            options=Options(level=0, onnx=True),
+        )
+    for file in ("norm.onnx", "norm.float.onnx"):
+        once, again = (tmp_path / name / "b" / file for name in ("once", "again"))
+        assert once.read_bytes() == again.read_bytes()
 
 
 def test_a_former_result_with_other_files_in_a_layer_is_left_alone(tmp_path: Path) -> None:

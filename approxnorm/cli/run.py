@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from approxnorm.cli.options import (
     SpecArgument,
 )
 from approxnorm.cli.output import print_json, print_line, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from approxnorm.run.job import Options
 
 
 def run(
@@ -43,16 +46,24 @@ def run(
             help="Write an HLS project of each layer; absent: if its C simulation can run here.",
         ),
     ] = None,
+    onnx: Annotated[
+        bool | None,
+        typer.Option(
+            "--onnx/--no-onnx",
+            help="Write ONNX files of each layer; absent: if the package onnx is here.",
+        ),
+    ] = None,
     check: Annotated[
         bool | None,
         typer.Option(
             "--check/--no-check",
-            help="Compare NumPy and C simulation with the model; absent: if that can run here.",
+            help="Compare NumPy, C simulation and ONNX Runtime with the model; absent: those that"
+            " can run here.",
         ),
     ] = None,
     json: JsonOption = False,
 ) -> int:
-    """Calibrate, measure, write and check everything: specs, errors, vectors, HLS, report.
+    """Calibrate, measure, write and check everything: specs, errors, vectors, HLS, ONNX, report.
 
     DIR appears whole at the end or not at all; a former result there is replaced.
     A layer's gamma is --gamma if given, else the file's, else ones. Exit status 1, after all is
@@ -63,19 +74,14 @@ def run(
     from approxnorm.hls_ref.csim import check_ap_types_variable
     from approxnorm.inputs import default_activations
     from approxnorm.run import run_job
-    from approxnorm.run.conformance import differences, missing_tools
+    from approxnorm.run.conformance import differences
     from approxnorm.run.job import Options
+    from approxnorm.run.tools import choose
     from approxnorm.spec import load_spec
 
     check_ap_types_variable()
-    missing = missing_tools()
-    options = Options(
-        level=level,
-        seed=seed,
-        lanes=lanes,
-        hls=missing is None if hls is None else hls,
-        check=missing is None if check is None else check,
-    )
+    chosen = choose(hls, onnx, check)
+    options = Options(level, seed, lanes, chosen.hls, chosen.onnx, chosen.backends)
     with progress_bar() as report:
         results = run_job(
             load_spec(spec),
@@ -87,24 +93,16 @@ def run(
             progress=report,
         )
     warn_of_overflow(results["layers"])
-    by_default = missing is not None and None in (hls, check)
-    left_out = f"{_left_out(hls, check)}; {missing}" if by_default else None
     if json:
-        print_json(results | {"left_out": left_out})
+        print_json(results | {"left_out": chosen.left_out})
     else:
-        _print(results, out, options.hls)
-        if left_out is not None:
-            print_line(f"Left out, by default: {left_out}")
+        _print(results, out, options)
+        for line in chosen.left_out:
+            print_line(f"Left out, by default: {line}")
     return DIFFERENT if differences(results) else 0
 
 
-def _left_out(hls: bool | None, check: bool | None) -> str:
-    """What was not asked for either way, hence not done where it cannot be."""
-    parts = {"HLS projects (--hls)": hls, "the check of backends (--check)": check}
-    return " and ".join(name for name, asked in parts.items() if asked is None)
-
-
-def _print(results: dict[str, Any], out: Path, hls: bool) -> None:
+def _print(results: dict[str, Any], out: Path, options: Options) -> None:
     from approxnorm.cli.layer_tables import print_layers
     from approxnorm.run.conformance import differences
 
@@ -121,5 +119,7 @@ def _print(results: dict[str, Any], out: Path, hls: bool) -> None:
     print_line(f"Results as JSON     {out / 'report.json'}")
     print_line(f"Each layer in       {out}/LAYER: spec.json, errors.json,")
     print_line("                    golden vectors in vectors/ and vectors-input/")
-    if hls:
+    if options.onnx:
+        print_line("                    norm.onnx (codes to codes), norm.float.onnx (float32)")
+    if options.hls:
         print_line("                    HLS project in hls/: make -C LAYER/hls runs its bench")

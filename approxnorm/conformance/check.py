@@ -46,6 +46,14 @@ class BackendResult:
     def equal(self) -> bool:
         return self.first is None
 
+    def line(self, name: str) -> str | None:
+        """The first difference in one line, with the backend's name; None if there is none."""
+        return None if self.first is None else self.first.line(f"backend={name}")
+
+    def named_dict(self, name: str) -> dict[str, Any]:
+        """The counts and the first difference, with its line."""
+        return self.to_dict() | {"line": self.line(name)}
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "rows": self.rows,
@@ -73,8 +81,7 @@ class CheckResult:
 
     def line(self, name: str) -> str | None:
         """A backend's first difference in one line; None if there is none."""
-        first = self.backends[name].first
-        return None if first is None else first.line(f"backend={name}")
+        return self.backends[name].line(name)
 
     def lines(self) -> list[str]:
         """For each backend that differs, its first difference."""
@@ -83,7 +90,7 @@ class CheckResult:
 
     def backends_dict(self) -> dict[str, Any]:
         """Each backend's counts and first difference, by its name."""
-        return {n: r.to_dict() | {"line": self.line(n)} for n, r in self.backends.items()}
+        return {name: result.named_dict(name) for name, result in self.backends.items()}
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -312,6 +312,7 @@ def layer_details(layer: Layer) -> dict[str, Any]:
         ("eps", real(layer.get("eps"))),
         ("Folder", clean(layer["folder"]) if layer.get("folder") else DASH),
         ("Digest", clean(layer["digest"]) if layer.get("digest") else DASH),
+        *_onnx_facts(layer.get("onnx") or {}),
     ]
     notes = layer.get("calibration") or []
     lines = [notes] if isinstance(notes, str) else list(notes)
@@ -323,6 +324,18 @@ def layer_details(layer: Layer) -> dict[str, Any]:
         "bound": clean(text) if (text := _at("bound", "text")(layer)) else "",
         "spec": _spec_text(layer.get("spec")),
     }
+
+
+def _onnx_facts(files: dict[str, Any]) -> list[tuple[str, str]]:
+    """A layer's ONNX files, if it has any."""
+    if not files:
+        return []
+    return [
+        ("ONNX, codes to codes", _short(files.get("codes"))),
+        ("ONNX, float32 to float32", _short(files.get("float"))),
+        ("ONNX opset", count(files.get("opset"))),
+        ("ONNX IR version", count(files.get("ir_version"))),
+    ]
 
 
 def multiplier_text(results: Results) -> str:

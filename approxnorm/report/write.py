@@ -17,8 +17,9 @@ def write_report(results: dict[str, Any], path: Path) -> None:
 
     results: what ``run`` writes as report.json: "layers" (at least one) with their errors,
     histograms, bounds, signals and notes, and where present "rsqrt", "tables", "multipliers" and
-    "conformance"; a layer's "spec" is its resolved spec as text. Missing or null values are shown
-    as dashes, what has no data is left out. The same results give the same bytes: no dates.
+    "conformance"; a layer's "spec" is its resolved spec as text, its "onnx" names its ONNX files.
+    Missing or null values are shown as dashes, what has no data is left out. The same results give
+    the same bytes: no dates.
 
     Raises ApproxNormError if there is no layer, matplotlib or jinja2 is missing, or the file
     cannot be written.

@@ -1,52 +1,74 @@
-"""What the main job compares: backends on each layer's golden vectors and own rows."""
+"""What the main job compares: backends on each layer's golden vectors and own rows.
+
+The backend onnx is here the layer's written file in ONNX Runtime. With it comes "onnx-float", the
+file with floats, on the layer's own rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from approxnorm.conformance import check_classes, open_backends
 from approxnorm.conformance.backends import Backend
-from approxnorm.errors import ApproxNormError
-from approxnorm.hls_ref.csim import require_tools
 from approxnorm.model import RMSNorm
+from approxnorm.run.folders import ONNX, ONNX_FLOAT
+from approxnorm.run.onnx_files import check_float_file, open_codes_file
 from approxnorm.vectors import VectorClass, VectorSet
 
-BACKENDS = ("numpy", "cpp")
+FLOAT_FILE = "onnx-float"
 Opening = Future[dict[str, Backend]]
 _COUNTS = ("rows", "codes", "mismatches")
 
 
-def missing_tools() -> str | None:
-    """What C simulation lacks on this machine and how to get it; None if it can run."""
-    try:
-        require_tools()
-    except ApproxNormError as error:
-        return str(error)
-    return None
-
-
 @contextmanager
-def opening(model: RMSNorm, lanes: int, *, wanted: bool) -> Iterator[Opening | None]:
-    """The backends, made ready in the background: a compiler takes seconds that others can use."""
-    if not wanted:
+def opening(
+    model: RMSNorm, names: Sequence[str], folder: Path, lanes: int
+) -> Iterator[Opening | None]:
+    """The backends, made ready in the background: a compiler takes seconds that others can use.
+
+    folder: the layer's, with its ONNX files. None if no backend is named.
+    """
+    if not names:
         yield None
         return
     with ThreadPoolExecutor(1) as pool:
-        yield pool.submit(open_backends, BACKENDS, model, lanes)
+        yield pool.submit(_open, model, names, folder, lanes)
+
+
+def _open(model: RMSNorm, names: Sequence[str], folder: Path, lanes: int) -> dict[str, Backend]:
+    registered = [name for name in names if name != "onnx"]
+    opened = open_backends(registered, model, lanes) if registered else {}
+    if "onnx" in names:
+        opened["onnx"] = open_codes_file(model, folder / ONNX)
+    return {name: opened[name] for name in names}
 
 
 def check_layer(
-    model: RMSNorm, backends: Opening | None, sets: Sequence[VectorSet], lanes: int
+    model: RMSNorm,
+    opened: Opening | None,
+    sets: Sequence[VectorSet],
+    own: np.ndarray,
+    folder: Path,
+    lanes: int,
 ) -> dict[str, Any]:
-    """Compare backends on the rows of golden vectors; what report.json has of it, if wanted."""
-    if backends is None:
+    """Compare backends on the rows of golden vectors; what report.json has of it, if wanted.
+
+    own: real rows (n, dim) of the layer, for the ONNX file with floats.
+    """
+    if opened is None:
         return {}
+    backends = opened.result()
     classes = [c for vectors in sets for c in _classes(vectors)]
-    result = check_classes(model, backends.result(), classes, lanes=lanes)
-    return {"conformance": {"backends": result.backends_dict()}}
+    results = check_classes(model, backends, classes, lanes=lanes).backends
+    if "onnx" in backends:
+        results[FLOAT_FILE] = check_float_file(model, folder / ONNX_FLOAT, own, lanes)
+    return {"conformance": {"backends": {n: r.named_dict(n) for n, r in results.items()}}}
 
 
 def _classes(vectors: VectorSet) -> list[VectorClass]:
@@ -60,7 +82,7 @@ def _classes(vectors: VectorSet) -> list[VectorClass]:
 def of_all(layers: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """All layers' comparisons in sum, for each backend."""
     total = {}
-    for name in BACKENDS:
+    for name in layers[0]["conformance"]["backends"]:
         found = [layer["conformance"]["backends"][name] for layer in layers]
         total[name] = {key: sum(counts[key] for counts in found) for key in _COUNTS}
     return {"backends": total}

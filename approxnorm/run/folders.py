@@ -14,7 +14,8 @@ MAX_NAME = 80
 RESULTS, REPORT = "report.json", "report.html"
 SPEC, ERRORS = "spec.json", "errors.json"
 VECTORS, OWN_VECTORS, PROJECT = "vectors", "vectors-input", "hls"
-LAYER_CONTENT = {SPEC, ERRORS, VECTORS, OWN_VECTORS, PROJECT}
+ONNX, ONNX_FLOAT = "norm.onnx", "norm.float.onnx"  # on codes; on float32
+LAYER_CONTENT = {SPEC, ERRORS, VECTORS, OWN_VECTORS, PROJECT, ONNX, ONNX_FLOAT}
 
 
 def _names(report: Any) -> set[str]:

@@ -20,7 +20,7 @@ from approxnorm.metrics import LayerErrors, bound
 from approxnorm.model import RMSNorm
 from approxnorm.output import staged_folder
 from approxnorm.report import write_report
-from approxnorm.run import conformance
+from approxnorm.run import conformance, tools
 from approxnorm.run.folders import (
     ERRORS,
     OWN_VECTORS,
@@ -32,6 +32,7 @@ from approxnorm.run.folders import (
     check_former_run,
     folder_names,
 )
+from approxnorm.run.onnx_files import write_files
 from approxnorm.run.stages import hardware_summary, signal_list
 from approxnorm.spec.rmsnorm_spec import RMSNormSpec
 from approxnorm.vectors import VectorSet, write_vectors
@@ -46,15 +47,17 @@ MAX_VECTOR_ROWS = 16  # rows of the user's own activations that become golden ve
 class Options:
     """What the artefacts are made of: golden-vector level, seed and lanes; and which there are.
 
-    hls: an HLS project of each layer. check: backends compared on each layer's vectors, for which
-    a C++ compiler and Xilinx's headers are needed.
+    hls: an HLS project of each layer. onnx: two ONNX files of each layer, on codes and on float32,
+    for which the package onnx is needed. backends: of ``tools.BACKENDS``, compared on each layer's
+    vectors; cpp needs a C++ compiler and Xilinx's headers, onnx the files and ONNX Runtime.
     """
 
     level: int = 1
     seed: int = 0
     lanes: int = 8
     hls: bool = False
-    check: bool = False
+    onnx: bool = False
+    backends: tuple[str, ...] = ()
 
 
 def run_job(
@@ -72,13 +75,14 @@ def run_job(
     Writes to ``out``: ``report.html``, ``report.json``, and for each layer a folder with
     ``spec.json`` (every number filled in), ``errors.json`` and ``vectors/`` and
     ``vectors-input/`` (golden vectors, generated and from the activations themselves), and on
-    request ``hls/``, a project that replays ``vectors/``. The folder appears whole at the end, or
+    request ``hls/``, a project that replays ``vectors/``, and ``norm.onnx`` and
+    ``norm.float.onnx``. The folder appears whole at the end, or
     not at all. Activations are read in blocks, twice. Backends that differ are no error: the
     results tell ("conformance").
     gamma: real (dim,), for files without it, or in place of theirs; ones if there is none.
 
-    Raises ApproxNormError for bad input, which names the file and the layer, and for a check
-    without the tools that it needs.
+    Raises ApproxNormError for bad input, which names the file and the layer, and for options whose
+    tools are missing.
     """
     if spec.rsqrt.method == "exact":
         raise ApproxNormError(
@@ -86,8 +90,7 @@ def run_job(
             " allowed here: any other method"
         )
     options = options or Options()
-    if options.check:
-        conformance.require_tools()
+    tools.require(onnx=options.onnx, backends=options.backends)
     layers = open_activations(input_path)
     folders = folder_names([layer.name for layer in layers])
     with staged_folder(out, check_former_run) as stage:
@@ -122,16 +125,18 @@ def _run_layer(
     folder.mkdir()
     model, calibration = calibrated_model(spec, layer, lambda d: report("calibrate", d))
     assert layer.gamma is not None
-    with conformance.opening(model, options.lanes, wanted=options.check) as backends:
+    files = {"onnx": write_files(model, folder)} if options.onnx else {}
+    with conformance.opening(model, options.backends, folder, options.lanes) as backends:
         errors = LayerErrors(model, np.asarray(layer.gamma, np.float64), model.spec.eps)
         for block in _counted(layer.blocks(), layer.rows, lambda d: report("measure", d)):
             errors.add(block)
         report("vectors", 0.0)
-        sets = _write_vectors(model, layer, folder, options)
+        own = first_rows(layer, MAX_VECTOR_ROWS)
+        sets = _write_vectors(model, own, folder, options)
         if options.hls:  # its bench replays the layer's vectors where they are
             write_project(model, folder / PROJECT, vectors=sets[0].folder, lanes=options.lanes)
         report("check", 0.0)
-        compared = conformance.check_layer(model, backends, sets, options.lanes)
+        compared = conformance.check_layer(model, backends, sets, own, folder, options.lanes)
     result = {
         "name": layer.name,
         "folder": folder.name,
@@ -144,6 +149,7 @@ def _run_layer(
         "bound": bound(model).to_dict(),
         "signals": signal_list(model),
         "hardware": hardware_summary(model),
+        **files,
         **compared,
         "spec": model.spec.to_dict(),
     }
@@ -153,15 +159,16 @@ def _run_layer(
 
 
 def _write_vectors(
-    model: RMSNorm, layer: Layer, folder: Path, options: Options
+    model: RMSNorm, own: np.ndarray, folder: Path, options: Options
 ) -> tuple[VectorSet, VectorSet]:
-    """A layer's generated golden vectors, and those of its first rows."""
-    own = model.quantize(first_rows(layer, MAX_VECTOR_ROWS))
+    """A layer's generated golden vectors, and those of its own real rows."""
     return (
         write_vectors(
             model, folder / VECTORS, level=options.level, seed=options.seed, lanes=options.lanes
         ),
-        write_vectors(model, folder / OWN_VECTORS, x_codes=own, lanes=options.lanes),
+        write_vectors(
+            model, folder / OWN_VECTORS, x_codes=model.quantize(own), lanes=options.lanes
+        ),
     )
 
 
