@@ -22,19 +22,26 @@ INSTALL_CXX := { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-ge
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends g++; }
 
 # What takes minutes has its own command.
-SLOW := benchmarks/mutation_table.py benchmarks/conformance_matrix.py
+SLOW := $(addprefix benchmarks/,mutation_table.py conformance_matrix.py onnx_matrix.py onnx_zoo.py)
 BENCHMARKS := $(filter-out $(SLOW),$(wildcard benchmarks/*.py))
+
+# By itself and first, so that nothing else chooses its version.
+TORCH := torch==2.13.0
 
 # Xilinx's ap_int and ap_fixed headers come with hls4ml, hence without its dependencies.
 HEADERS := --no-deps hls4ml==1.3.0
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint types format bench conformance mutation setup-all clean distclean
+.PHONY: help demo test test-slow lint types format bench conformance conformance-onnx onnx-zoo \
+	mutation setup-all clean distclean
 
 help:
 	@echo 'make demo       run the main job (PRESET=$(PRESET) OUT=$(OUT) INPUT=file.npz)'
-	@echo 'make test       linter, type checker, all tests'
+	@echo 'make test       linter, type checker, all tests but those of minutes'
+	@echo 'make test-slow  the tests that take minutes'
 	@echo 'make conformance  every combination of methods as C++, 10 million codes (10 minutes)'
+	@echo 'make conformance-onnx  every combination as ONNX, in every runtime and level (SLOWTIME)'
+	@echo 'make onnx-zoo   the norms of real models that torch exported (3 minutes)'
 	@echo 'make mutation   the mutation table of every preset (half a minute each)'
 	@echo 'make lint       linter and type checker only'
 	@echo 'make format     put the source into the standard layout'
@@ -47,10 +54,19 @@ demo: $(VENV)/.demo
 	@echo 'The report is $(OUT)/report.html'
 
 test: lint $(VENV)/.test
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) -m 'not slow'
+
+test-slow: $(VENV)/.test
+	$(BIN)/python -m pytest -n $(JOBS) -m slow
 
 conformance: $(VENV)/.test
 	$(BIN)/python benchmarks/conformance_matrix.py
+
+conformance-onnx: $(VENV)/.test
+	$(BIN)/python benchmarks/onnx_matrix.py --jobs $(JOBS)
+
+onnx-zoo: $(VENV)/.test
+	$(BIN)/python benchmarks/onnx_zoo.py
 
 mutation: $(VENV)/.test
 	$(BIN)/python benchmarks/mutation_table.py
@@ -93,13 +109,13 @@ $(VENV)/.demo: pyproject.toml setup.py | $(VENV)/.python
 $(VENV)/.test: pyproject.toml setup.py | $(VENV)/.python
 	@command -v g++ >/dev/null || $(INSTALL_CXX) || { echo 'the tests compile C++ with g++, which' \
 		'is missing: install it (on Debian: apt-get install g++).' >&2; exit 1; }
+	$(PIP) $(TORCH)
 	$(PIP) -e '.[test]'
 	$(PIP) $(HEADERS)
 	@touch $@
 
-# torch by itself first, so that nothing else chooses its version.
 $(VENV)/.all: pyproject.toml setup.py | $(VENV)/.python
-	$(PIP) torch==2.13.0
+	$(PIP) $(TORCH)
 	$(PIP) -e '.[all]'
 	@touch $@
 

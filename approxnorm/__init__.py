@@ -4,8 +4,7 @@ from approxnorm.errors import ApproxNormError
 from approxnorm.model import RMSNorm
 from approxnorm.rmsnorm import EpsWarning, GammaWarning, SpecWarning, assemble
 from approxnorm.spec import RMSNormSpec, load_spec, preset, preset_names
-
-__version__ = "0.1.0"
+from approxnorm.version import __version__
 
 __all__ = [
     "ApproxNormError",

@@ -22,7 +22,7 @@ FOLDERS = {
 # Innermost first: a part may import what stands in an earlier row and itself, nothing else.
 # `approxnorm` alone is the package's own __init__, the public face of all that stands before it.
 LAYERS = [
-    ["errors"],
+    ["errors", "version"],
     ["formats", "output"],
     ["tables"],
     ["program"],
@@ -45,7 +45,8 @@ LAYERS = [
 ]
 RANK = {part: rank for rank, row in enumerate(LAYERS) for part in row}
 
-HEAVY = ["torch", "onnx", "numba", "matplotlib", "typer", "rich", "safetensors", "jinja2"]
+HEAVY = ["torch", "onnx", "onnxruntime", "onnxscript", "onnx_ir", "qonnx", "numba"]
+HEAVY += ["matplotlib", "typer", "rich", "safetensors", "jinja2"]
 
 
 def run(*arguments: str, cwd: Path, path: Path | None = None) -> subprocess.CompletedProcess[str]:
