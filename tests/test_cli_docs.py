@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx_models import write_block
 
 from approxnorm.cli import main
 from approxnorm.inputs import default_activations
@@ -19,7 +20,7 @@ FENCE = re.compile(r"^```(?P<kind>\S+)(?P<rest>[^\n]*)\n(?P<body>.*?)^```$", re.
 BLOCKS = [(m["kind"], m["rest"].strip(), m["body"]) for m in FENCE.finditer(PAGE)]
 LAYERS = {"attn": "layers_10_input_layernorm", "mlp": "layers_20_post_attention_layernorm"}
 COMMANDS = {"presets", "show", "rsqrt", "apply", "error", "vectors", "check", "compare", "run"}
-COMMANDS |= {"mutate", "export", "schema"}
+COMMANDS |= {"mutate", "capture", "convert", "export", "schema"}
 
 
 def console_examples() -> list[tuple[str, list[str]]]:
@@ -59,6 +60,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.save("G.npy", acts["attn.gamma"])
     (spec,) = [body for kind, _, body in BLOCKS if kind == "toml"]
     (tmp_path / "my.toml").write_text(spec, "utf-8")
+    write_block(tmp_path)
     return tmp_path
 
 
