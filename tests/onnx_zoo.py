@@ -4,24 +4,30 @@ The transformers are of the library's own classes, with two layers and random we
 norms. Nothing is downloaded.
 """
 
+import io
 import logging
 import os
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 import transformers
 from fracast import FracastModel
+from onnx_graphs import largest_difference, replaced, run
+from onnxscript.rewriter.ort_fusions import optimize_for_ort
 from torch import nn
+
+from approxnorm.export.norms import Norm, find_norms
 
 OPSETS = (18, 20, 23)
 TOKENS = 64
@@ -47,7 +53,7 @@ SMALL_T5: dict[str, Any] = {
     "decoder_start_token_id": 0,
     "attn_implementation": "eager",
 }
-# transformers' names of configuration and model; whether gamma is 1 + weight.
+# transformers' names of configuration and model.
 FAMILIES = {
     "Llama": ("LlamaConfig", "LlamaForCausalLM"),
     "Mistral": ("MistralConfig", "MistralForCausalLM"),
@@ -174,10 +180,13 @@ def quiet() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def export(name: str, opset: int, *, dynamic: bool = False) -> Exported:
+def export(
+    name: str, opset: int, *, dynamic: bool = False, dtype: torch.dtype = torch.float32
+) -> Exported:
     """One of MODELS by torch's exporter; dynamic: of any batch and sequence length."""
     module, inputs = torch_model(name)
     norms = torch_norms(module, inputs)
+    module.to(dtype)
     size = torch.export.Dim.DYNAMIC
     with quiet():
         program = torch.onnx.export(
@@ -189,9 +198,59 @@ def export(name: str, opset: int, *, dynamic: bool = False) -> Exported:
             dynamic_shapes=tuple({0: size, 1: size} for _ in inputs) if dynamic else None,
         )
     assert program is not None
-    model = program.model_proto
+    if dynamic:
+        # One sequence: at opset 23 torch writes a RotaryEmbedding that takes no more.
+        inputs = tuple(value[:1, :5] for value in inputs)
+    return exported(program.model_proto, opset, inputs, norms)
+
+
+def export_by_torchscript(name: str, opset: int) -> Exported:
+    """One of MODELS by torch's older exporter."""
+    module, inputs = torch_model(name)
+    norms = torch_norms(module, inputs)
+    file = io.BytesIO()
+    with quiet():
+        torch.onnx.export(module, inputs, file, dynamo=False, opset_version=opset)
+    return exported(onnx.load_from_string(file.getvalue()), opset, inputs, norms)
+
+
+def fused(original: Exported) -> Exported:
+    """The same after onnxscript's fusions for ONNX Runtime."""
+    optimised = optimize_for_ort(onnx_ir.serde.deserialize_model(original.model))
+    model = optimised[0] if isinstance(optimised, tuple) else optimised
+    return replace(original, model=onnx_ir.serde.serialize_model(model))
+
+
+def exported(
+    model: onnx.ModelProto, opset: int, inputs: Inputs, norms: dict[str, TorchNorm]
+) -> Exported:
+    """A model of the opset that was asked for, with its inputs by name."""
     (version,) = (each.version for each in model.opset_import if each.domain == "")
     assert version == opset
     names = [value.name for value in model.graph.input]
     arrays = [value.numpy() for value in inputs]
     return Exported(model, dict(zip(names, arrays, strict=True)), norms)
+
+
+def assert_norms_of_torch(exported: Exported, norms: tuple[Norm, ...]) -> None:
+    """Each call of each norm is there, under its module's name, with its own gamma and eps."""
+    found: Counter[str] = Counter()
+    for norm in norms:
+        # A norm that is called again has a number behind its name.
+        name = norm.name if norm.name in exported.norms else norm.name.rpartition("_")[0]
+        found[name] += 1
+        np.testing.assert_array_equal(norm.gamma, exported.norms[name].gamma)
+        assert norm.eps == float(str(np.float32(exported.norms[name].eps)))
+    assert found == {name: norm.calls for name, norm in exported.norms.items()}
+
+
+def all_norms(exported: Exported) -> tuple[Norm, ...]:
+    """What is found in a model where everything must be, and where each norm is what it says."""
+    before = exported.model.SerializeToString()
+    findings = find_norms(exported.model)
+    assert exported.model.SerializeToString() == before
+    assert findings.unrecognised == ()
+    assert findings.layernorms == 0
+    new = run(replaced(exported.model, findings), exported.inputs)
+    assert largest_difference(new, run(exported.model, exported.inputs)) < 1e-5
+    return findings.norms

@@ -2,12 +2,11 @@
 
 from collections import Counter
 
-import numpy as np
 import pytest
-from onnx_graphs import largest_difference, replaced, run
-from onnx_zoo import Exported, export
+import torch
+from onnx_zoo import all_norms, assert_norms_of_torch, export, export_by_torchscript, fused
 
-from approxnorm.export.norms import Norm, find_norms
+from approxnorm.export.norms import find_norms
 
 CASES = [
     ("fracast", 18, False),
@@ -27,29 +26,36 @@ CASES = [
 ]
 
 
-def assert_norms_of_torch(exported: Exported, norms: tuple[Norm, ...]) -> None:
-    """Each call of each norm is there, under its module's name, with its own gamma and eps."""
-    found: Counter[str] = Counter()
-    for norm in norms:
-        # A norm that is called again has a number behind its name.
-        name = norm.name if norm.name in exported.norms else norm.name.rpartition("_")[0]
-        found[name] += 1
-        np.testing.assert_array_equal(norm.gamma, exported.norms[name].gamma)
-        assert norm.eps == float(str(np.float32(exported.norms[name].eps)))
-    assert found == {name: norm.calls for name, norm in exported.norms.items()}
-
-
 @pytest.mark.parametrize(("name", "opset", "dynamic"), CASES)
 def test_every_norm_is_found(name: str, opset: int, dynamic: bool) -> None:
     exported = export(name, opset, dynamic=dynamic)
-    before = exported.model.SerializeToString()
-    findings = find_norms(exported.model)
-    assert exported.model.SerializeToString() == before
-    assert findings.unrecognised == ()
-    assert findings.layernorms == 0
-    assert_norms_of_torch(exported, findings.norms)
-    assert {norm.kind for norm in findings.norms} == {
-        "RMSNormalization" if opset >= 23 else "decomposed"
+    norms = all_norms(exported)
+    assert_norms_of_torch(exported, norms)
+    kind = "RMSNormalization" if opset >= 23 else "decomposed"
+    assert {norm.kind for norm in norms} == {kind}
+
+
+def test_the_older_exporter() -> None:
+    exported = export_by_torchscript("T5", 13)
+    assert_norms_of_torch(exported, all_norms(exported))
+
+
+@pytest.mark.parametrize("name", ["Llama", "Gemma"])
+def test_fused_norms_with_their_residual_sums(name: str) -> None:
+    exported = fused(export(name, 18))
+    norms = all_norms(exported)
+    assert Counter(norm.kind for norm in norms) == {
+        "SimplifiedLayerNormalization": 1,
+        "SkipSimplifiedLayerNormalization": 4,
     }
-    new = run(replaced(exported.model, findings), exported.inputs)
-    assert largest_difference(new, run(exported.model, exported.inputs)) < 1e-5
+    wanted = [norm.gamma.tobytes() for norm in exported.norms.values()]
+    assert sorted(norm.gamma.tobytes() for norm in norms) == sorted(wanted)
+
+
+@pytest.mark.parametrize(("name", "opset"), [("Llama", 18), ("Gemma", 20), ("Llama", 23)])
+def test_norms_in_half_precision_are_listed(name: str, opset: int) -> None:
+    exported = export(name, opset, dtype=torch.float16)
+    findings = find_norms(exported.model)
+    assert findings.norms == ()
+    assert {each.name for each in findings.unrecognised} == exported.norms.keys()
+    assert {each.reason for each in findings.unrecognised} == {"it is in float16, not in float32"}

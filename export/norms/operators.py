@@ -33,8 +33,11 @@ EXACT_ENOUGH = (ir.DataType.FLOAT, ir.DataType.DOUBLE)
 
 
 def kind_of(node: ir.Node) -> Kind | None:
-    """Which operator a node is, if it is one of them."""
-    return KINDS.get((node.domain, node.op_type))
+    """Which operator a node is, if it is one of them and has what it must have."""
+    kind = KINDS.get((node.domain, node.op_type))
+    if kind is None or len(node.inputs) < (3 if is_skip(kind) else 2):
+        return None
+    return kind if None not in node.inputs[: 3 if is_skip(kind) else 2] else None
 
 
 def is_layernorm(node: ir.Node) -> bool:
