@@ -31,6 +31,7 @@ from approxnorm.program import ops
 from approxnorm.program.datapath import Datapath, DatapathBuilder
 
 OPSETS = (13, 17, 18, 21, 22)
+ATTRIBUTES = {"digest": "", "gamma": [0], "spec": ""}  # the body reads none
 
 
 def as_rows(programs: Programs, index: int) -> Datapath:
@@ -50,7 +51,7 @@ def model_of(datapath: Datapath, signals: tuple[str, ...], opset: int) -> onnx.M
         for t in datapath.tables()
     ]
     node = helper.make_node(
-        "Tried", list(function.input), list(function.output), domain=DOMAIN, digest="", spec=""
+        "Tried", list(function.input), list(function.output), domain=DOMAIN, **ATTRIBUTES
     )
     ports = [(p.name, p) for p in datapath.inputs]
     out = [datapath.ports[n] for n in (datapath.output, *signals)]

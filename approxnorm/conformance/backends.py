@@ -19,6 +19,7 @@ BACKENDS: dict[str, str] = {
     "cpp": "approxnorm.hls_ref.csim:CppBackend",
     "onnx": "approxnorm.export.onnx.runtimes:OrtBackend",
     "onnx-reference": "approxnorm.export.onnx.runtimes:ReferenceBackend",
+    "qonnx": "approxnorm.export.qonnx.backend:QonnxBackend",
 }
 
 

@@ -20,7 +20,7 @@ from approxnorm.program import Interval
 from approxnorm.program.datapath import Datapath, MapStage, ReduceStage, node_levels
 from approxnorm.tables.table import Table
 
-ATTRIBUTES = ["digest", "spec"]
+ATTRIBUTES = ["digest", "gamma", "spec"]
 
 # In passes over all elements of float32, as ONNX Runtime's CPU kernels take them.
 _COSTS = {"round_shift": 3, "select": 3, "less": 2, "equal": 2, "lead": 25, "mantissa": 30}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.export.onnx import edges
 from approxnorm.export.onnx.body import Body
-from approxnorm.export.onnx.function import datapath_function, table_dtype
+from approxnorm.export.onnx.function import datapath_function
 from approxnorm.export.onnx.names import DOMAIN, MIN_OPSET, OP_TYPE
+from approxnorm.export.onnx.parameters import parameters
 from approxnorm.model import RMSNorm
 
 
@@ -61,6 +61,8 @@ def code_parts(
         name=f"{prefix}{OP_TYPE}",
         domain=DOMAIN,
         digest=model.digest,
+        # The log domain's inputs do not tell the codes that they come from.
+        gamma=[int(code) for code in model.gamma],
         spec=json.dumps(model.spec.to_dict(), ensure_ascii=False, separators=(",", ":")),
     )
     return Parts([node], tensors, function)
@@ -97,14 +99,7 @@ def float_parts(
 
 
 def _tensors(model: RMSNorm, prefix: str) -> list[onnx.TensorProto]:
-    """The function's inputs after x, as the datapath lists them: channels, then tables."""
-    datapath = model.assembly.require_datapath()
-    channels = {
-        p.name: model.channel_inputs[p.name] for p in datapath.inputs if p.level == "channel"
-    }
-    tables = {t.name: np.array(t.entries, table_dtype(t)) for t in datapath.tables()}
-    named = [*channels.items(), *tables.items()]
-    return [numpy_helper.from_array(array, prefix + name) for name, array in named]
+    return [numpy_helper.from_array(a, prefix + name) for name, a in parameters(model).items()]
 
 
 def _check_opset(opset: int) -> None:
