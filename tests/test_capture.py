@@ -111,6 +111,20 @@ def test_sum_inside_a_norm_is_captured(tmp_path: Path) -> None:
     )
 
 
+def test_names_may_be_paths(tmp_path: Path) -> None:
+    """Older exporters name nodes so; a parameter without a name of its own says nothing."""
+    model = graph("y = SimplifiedLayerNormalization<axis = -1, epsilon = 1e-5>(x, w)")
+    model.graph.node[0].name = "/model/layers.0/norm/../[a]: ü"
+    onnx.save(model, tmp_path / "m.onnx")
+    np.savez(tmp_path / "in.npz", x=graph_rows(3, 4))
+    done = capture(tmp_path / "m.onnx", tmp_path / "in.npz", tmp_path / "acts.npz")
+    (name,) = [norm["name"] for norm in done.norms]
+    assert name.startswith("model.layers.0.norm") and name.endswith("[a]: ü")
+    assert [layer.name for layer in open_activations(tmp_path / "acts.npz")] == [name]
+    again = capture(tmp_path / "m.onnx", tmp_path / "in.npz", tmp_path / "acts.npz", only=[name])
+    assert again.norms == done.norms
+
+
 @pytest.mark.parametrize(
     ("only", "skip", "left"),
     [
