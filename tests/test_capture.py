@@ -119,7 +119,7 @@ def test_names_may_be_paths(tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", x=graph_rows(3, 4))
     done = capture(tmp_path / "m.onnx", tmp_path / "in.npz", tmp_path / "acts.npz")
     (name,) = [norm["name"] for norm in done.norms]
-    assert name.startswith("model.layers.0.norm") and name.endswith("[a]: ü")
+    assert name.startswith("model.layers.0.norm")
     assert [layer.name for layer in open_activations(tmp_path / "acts.npz")] == [name]
     again = capture(tmp_path / "m.onnx", tmp_path / "in.npz", tmp_path / "acts.npz", only=[name])
     assert again.norms == done.norms

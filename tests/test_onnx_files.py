@@ -83,6 +83,27 @@ def test_damaged_files_are_refused(content: bytes, tmp_path: Path) -> None:
     refusal(lambda: load_model(path), str(path), "ONNX model; copy or export it again")
 
 
+def test_graphs_out_of_order_are_refused(tmp_path: Path) -> None:
+    model, path = small_model(), tmp_path / "m.onnx"
+    model.graph.node.append(helper.make_node("Neg", ["later"], ["z"], "early"))
+    path.write_bytes(model.SerializeToString())
+    refusal(lambda: load_model(path), "node 'early' that reads 'later'", "must be in order")
+    model.graph.node[1].input[0] = "y"
+    path.write_bytes(model.SerializeToString())
+    assert load_model(path) == model
+    model.graph.node[1].output[0] = "w"
+    path.write_bytes(model.SerializeToString())
+    refusal(lambda: load_model(path), "two values of the name 'w'")
+
+
+def test_names_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    model = small_model()
+    model.graph.node[0].name = "a name"
+    path.write_bytes(model.SerializeToString().replace(b"a name", b"a n\xffme"))
+    refusal(lambda: load_model(path), "is damaged: it has a name that is not UTF-8")
+
+
 def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     refusal(lambda: load_model(tmp_path / "m.pb"), "suffix '.pb'", ".onnx")
     refusal(lambda: load_model(tmp_path / "m.onnx"), "does not exist")

@@ -9,10 +9,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from approxnorm.export.norms import Findings, find_norms
-from approxnorm.export.rewrite.external import reader
+from approxnorm.export.norms import Findings
 from approxnorm.export.rewrite.feeds import Feeds
-from approxnorm.export.rewrite.model_file import load_model
+from approxnorm.export.rewrite.opening import open_model
 from approxnorm.export.rewrite.out_file import check_out, working_folder
 from approxnorm.export.rewrite.rows import NormRows, collect_rows
 from approxnorm.export.rewrite.select import select_norms
@@ -62,8 +61,7 @@ def capture(
     path, feeds_path, target = Path(model_path), Path(inputs_path), Path(out)
     check_out(target, ".npz", {"the model": path, "--inputs": feeds_path})
     report = progress or (lambda step, done: None)
-    model = load_model(path)
-    findings = find_norms(model, reader(path))
+    model, findings = open_model(path)
     norms, skipped = select_norms(findings, only, skip, path)
     feeds = Feeds(feeds_path, model)
     with working_folder(target) as folder:

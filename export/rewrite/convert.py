@@ -12,17 +12,16 @@ import onnx
 
 from approxnorm.calibrate import Calibration
 from approxnorm.errors import ApproxNormError
-from approxnorm.export.norms import Norm, find_norms
+from approxnorm.export.norms import Norm
 from approxnorm.export.rewrite.capture import Progress, left_alone
 from approxnorm.export.rewrite.errors import NormErrors, OutputErrors
-from approxnorm.export.rewrite.external import reader
 from approxnorm.export.rewrite.feeds import Feeds
 from approxnorm.export.rewrite.model_file import (
     check_targets,
-    load_model,
     opset_of,
     save_model,
 )
+from approxnorm.export.rewrite.opening import open_model
 from approxnorm.export.rewrite.out_file import check_out, working_folder
 from approxnorm.export.rewrite.replace import Replaced, replace_norms
 from approxnorm.export.rewrite.rows import NormRows, Report, collect_rows, rows_of, with_sums
@@ -101,9 +100,8 @@ def convert(
     job = _Job(Path(model_path), Path(calibrate_path), Path(out), progress)
     job.require_outputs_apart(evaluate_path)
     _check_spec(spec)
-    model = load_model(job.path)
+    model, findings = open_model(job.path)
     check_targets(model, job.path, job.out)
-    findings = find_norms(model, reader(job.path))
     norms, skipped = select_norms(findings, only, skip, job.path)
     _check_dim(spec, norms)
     calibration = Feeds(job.feeds_path, model)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import onnx
 
@@ -42,7 +42,9 @@ def load_model(path: str | Path) -> onnx.ModelProto:
             " (onnx.save_model with save_as_external_data=True)"
         )
     model = _parse(path)
+    _check_text(model, path)
     _check_versions(model, path)
+    _check_order(model, path)
     check_external(model, path)
     return model
 
@@ -91,6 +93,41 @@ def _check_versions(model: onnx.ModelProto, path: Path) -> None:
             f" {MIN_OPSET} to {newest}, so install a newer onnx or convert the model"
             " (onnx.version_converter.convert_version)"
         )
+
+
+def _check_text(message: Any, path: Path) -> None:
+    """Refuse names that are no text: protobuf lets them pass, what reads them later does not."""
+    for field, value in message.ListFields():
+        is_single = isinstance(value, str | bytes | int | float) or hasattr(value, "ListFields")
+        several = [value] if is_single else value
+        if field.type == field.TYPE_MESSAGE:
+            for inner in several:
+                _check_text(inner, path)
+        elif field.type == field.TYPE_STRING and any(isinstance(v, bytes) for v in several):
+            raise ApproxNormError(
+                f"{path} is damaged: it has a name that is not UTF-8; copy or export it again"
+            )
+
+
+def _check_order(model: onnx.ModelProto, path: Path) -> None:
+    """Refuse a graph whose nodes read what is not there before them, or write what is."""
+    graph = model.graph
+    known = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    known |= {tensor.values.name for tensor in graph.sparse_initializer}
+    for node in graph.node:
+        written = [name for name in node.output if name]
+        missing = [name for name in node.input if name and name not in known]
+        if missing:
+            raise ApproxNormError(
+                f"{path} has a node {node.name or node.op_type!r} that reads {missing[0]!r}, which"
+                " nothing before it writes; the graph's nodes must be in order, so export it again"
+            )
+        twice = [name for name in written if name in known]
+        if twice:
+            raise ApproxNormError(
+                f"{path} has two values of the name {twice[0]!r}; export the model again"
+            )
+        known.update(written)
 
 
 def check_targets(model: onnx.ModelProto, path: Path, out: Path) -> None:
