@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from approxnorm.cli.export_onnx import onnx
+from approxnorm.cli.export_qonnx import qonnx
 from approxnorm.cli.options import (
     DimOption,
     GammaOption,
@@ -35,7 +37,7 @@ class Constant(StrEnum):
     MULTIPLIER = "multiplier"
 
 
-export = typer.Typer(no_args_is_help=True, help="Write hardware of a spec: a project for HLS.")
+export = typer.Typer(no_args_is_help=True, help="Write a spec for other tools: HLS, ONNX, QONNX.")
 
 
 @export.command()
@@ -135,6 +137,10 @@ def hls(
         print_json(done)
     else:
         _print(done)
+
+
+export.command()(onnx)
+export.command()(qonnx)
 
 
 def _check_max_dim(max_dim: int | None, runtime: bool) -> None:

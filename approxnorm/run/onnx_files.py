@@ -21,7 +21,7 @@ from approxnorm.vectors.manifest import ClassEntry
 def write_files(model: RMSNorm, folder: Path) -> dict[str, Any]:
     """Write the norm on codes and the norm on float32; returns what the report has of them."""
     from approxnorm.export.onnx import DEFAULT_IR, DEFAULT_OPSET, onnx_model
-    from approxnorm.export.onnx.files import save
+    from approxnorm.export.onnx.write import save
 
     save(onnx_model(model), folder / ONNX)
     save(onnx_model(model, form="float"), folder / ONNX_FLOAT)

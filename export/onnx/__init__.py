@@ -1,15 +1,23 @@
 """ONNX: a norm as one node whose body is standard operators, for any runtime."""
 
-from approxnorm.export.onnx.model import onnx_model
-from approxnorm.export.onnx.names import (
-    DEFAULT_IR,
-    DEFAULT_OPSET,
-    DOMAIN,
-    DOMAIN_VERSION,
-    MIN_OPSET,
-    OP_TYPE,
-)
-from approxnorm.export.onnx.parts import Parts, code_parts, float_parts
+from approxnorm.errors import ApproxNormError
+
+try:
+    from approxnorm.export.onnx.model import onnx_model
+    from approxnorm.export.onnx.names import (
+        DEFAULT_IR,
+        DEFAULT_OPSET,
+        DOMAIN,
+        DOMAIN_VERSION,
+        MIN_OPSET,
+        OP_TYPE,
+    )
+    from approxnorm.export.onnx.parts import Parts, code_parts, float_parts
+except ImportError as error:
+    raise ApproxNormError(
+        f"ONNX models need the package {error.name}, which is not installed; run"
+        " pip install 'approxnorm[onnx]'"
+    ) from error
 
 __all__ = [
     "DEFAULT_IR",

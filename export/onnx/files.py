@@ -1,30 +1,14 @@
-"""Model files of one norm: written whole, and run by ONNX Runtime from where they lie."""
+"""Model files of one norm, run by ONNX Runtime from where they lie."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import onnx
 
 from approxnorm.export.onnx.runtimes import OrtBackend, cpu_session
 from approxnorm.model import RMSNorm
-from approxnorm.output import write_atomically
-
-
-def save(made: onnx.ModelProto, path: Path) -> None:
-    """Write a model that the onnx package's checker accepts, shapes included; all of it or nothing.
-
-    The same model gives the same bytes. Raises ApproxNormError if the file cannot be written.
-    """
-    onnx.checker.check_model(made, full_check=True)
-    data = made.SerializeToString(deterministic=True)
-
-    def write(out: IO[bytes]) -> None:
-        out.write(data)
-
-    write_atomically(path, write)
 
 
 class FileBackend(OrtBackend):
