@@ -87,7 +87,7 @@ class Prover:
             return [*proofs, self._sum_fits]
         if stage.program.name == small_rows.STEP:
             proofs.append(self._small_rows)
-        elif changed_stages(self.plain, change.datapath) != [change.stage]:
+        elif not self._stays(change):
             pass  # what follows may leave its types; then equal outputs alone say something
         elif change.stage == self.probe.row_stage:
             proofs.append(self._no_element)
@@ -98,6 +98,14 @@ class Prover:
         elif stage.program.name == "align":
             proofs.append(self._neighbours_are_the_same)
         return [*proofs, self._same_outputs]
+
+    def _stays(self, change: Change) -> bool:
+        """Whether nothing between the changed stage and the last one may leave its types."""
+        places = changed_stages(self.plain, change.datapath)
+        if places is None:
+            return False
+        last = {len(self.plain.stages) - 1} if change.stage == self.probe.row_stage else set()
+        return set(places) - last == {change.stage} - last
 
     @cached_property
     def rows(self) -> RowChanges:
@@ -113,7 +121,7 @@ class Prover:
 
     def shown(self, change: Change) -> list[Shown]:
         """Elements of rows that would show a change after the operand; [] if none was found."""
-        if not self.reach.possible or changed_stages(self.plain, change.datapath) != [change.stage]:
+        if not self.reach.possible or not self._stays(change):
             return []
         if change.stage == len(self.plain.stages) - 1:
             apart = self.sums.apart(last_program(change.datapath))

@@ -69,10 +69,14 @@ def _twin(datapath: Datapath, name: str) -> Change | None:
             continue
         if signal in stage.program.output_names:
             place = next(i for i, n in enumerate(stage.program.nodes) if n.name == signal)
-            made = f"where it is made, {UNSIGNED}"
-            return _change(
-                f"{signal}: {made}", datapath, s, place, _as_unsigned(stage.program.nodes[place])
+            node = stage.program.nodes[place]
+            made = f"{signal}: where it is made, {UNSIGNED}"
+            change = _change(made, datapath, s, place, _as_unsigned(node))
+            port = replace(
+                datapath.ports[signal], interval=Interval(0, (1 << node.interval.width) - 1)
             )
+            plain = replace(change.plain, ports={**datapath.ports, signal: port})
+            return replace(change, plain=plain)
     return None
 
 

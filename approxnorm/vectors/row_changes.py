@@ -21,7 +21,7 @@ from approxnorm.vectors.factors import (
     from_total,
     outputs_of,
 )
-from approxnorm.vectors.programs import index_of, run_alone
+from approxnorm.vectors.programs import index_of, last_program, run_alone
 from approxnorm.vectors.random import Words
 from approxnorm.vectors.reach import Reach
 
@@ -37,7 +37,10 @@ TRIED = 1 << 9  # of these, factors and elements crossed with each other
 @dataclass(frozen=True)
 class Moved:
     """Operands from ``low`` to ``high`` (n,) of one row shift, the class of their totals, the
-    factor that rows of such operands have, and the one that the change gives them."""
+    factor that rows of such operands have, and the one that the change gives them.
+
+    last: the program that makes y of the latter.
+    """
 
     shift: int
     low: np.ndarray
@@ -45,6 +48,7 @@ class Moved:
     number: np.ndarray
     plain: Arrays
     changed: Arrays
+    last: Program
 
     def __len__(self) -> int:
         return len(self.low)
@@ -57,6 +61,7 @@ class Moved:
             self.number[places],
             {n: v[places] for n, v in self.plain.items()},
             {n: v[places] for n, v in self.changed.items()},
+            self.last,
         )
 
 
@@ -148,7 +153,8 @@ class RowChanges:
             moved = outputs if same else other.outputs(own)
         except ASTRAY:
             return None
-        return Comparison(self.reach, own, (self.own, other), outputs, moved)
+        last = last_program(change.datapath)
+        return Comparison(self.reach, own, (self.own, other), outputs, moved, last)
 
     def _least(self, table: RowTable, shift: int) -> int:
         assert table.guard is not None
@@ -203,8 +209,8 @@ class RowChanges:
     def _shown(self, moved: Moved, columns: Columns) -> Iterator[Shown]:
         finish = self.reach.finish
         plain, changed = (
-            finish.crossed(finish.program, columns.values, columns.channels, rows)
-            for rows in (moved.plain, moved.changed)
+            finish.crossed(program, columns.values, columns.channels, rows)
+            for program, rows in ((finish.program, moved.plain), (moved.last, moved.changed))
         )
         held = columns.least[None, :] <= moved.high[:, None]
         if self.reach.probe.space.dim == 1 and self.reach.bounded:
@@ -227,13 +233,18 @@ class RowChanges:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two row programs, the model's and a changed one, and their outputs by class."""
+    """Two row programs, the model's and a changed one, and their outputs by class.
+
+    last: what makes y with the change. It is the model's own but for factors that the model has
+    for no row, which its signals may not hold.
+    """
 
     reach: Reach
     classes: Classes
     tables: tuple[RowTable, RowTable]
     plain: Arrays
     changed: Arrays
+    last: Program
 
     def moved(self, words: Words | None) -> Iterator[Moved]:
         """For each row shift all operands, in ranges, that the change moves; or a sample."""
@@ -292,7 +303,7 @@ class Comparison:
         plain = {n: v[own] for n, v in self.plain.items()}
         changed = {n: v[other] for n, v in self.changed.items()}
         apart = np.logical_or.reduce([plain[n] != changed[n] for n in plain])
-        return Moved(shift, low, high, own, plain, changed).take(
+        return Moved(shift, low, high, own, plain, changed, self.last).take(
             np.flatnonzero(apart & (low <= high))
         )
 

@@ -110,7 +110,11 @@ class _Again:
         self._own, self._ports = program, ports
         inputs = program.nodes[: len(program.inputs)]
         names = [n.name or "" for n in inputs]
-        spans = [loose.get(n, i.interval) for n, i in zip(names, inputs, strict=True)]
+        # A port may have been made another than its readers take it for.
+        own = {n: i.interval for n, i in zip(names, inputs, strict=True)}
+        other = {n: ports[n].interval for n in names if not _within(ports[n].interval, own[n])}
+        loose = other | loose
+        spans = [loose.get(n, own[n]) for n in names]
         self._tracer = Tracer(program.name, list(zip(names, spans, strict=True)))
         self._follows = changed | {i for i, n in enumerate(names) if n in loose}
         self._signals: list[Signal] = []
