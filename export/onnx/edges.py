@@ -40,16 +40,28 @@ def dequantize(body: Body, model: RMSNorm, codes: str, y: str) -> None:
     """Float32 values named y of codes in their storage type."""
     form = model.assembly.context.y
     dtype = storage_dtype(model.assembly.require_datapath().ports["y"].interval)
-    if dtype.itemsize <= (2 if body.opset >= 21 else 1):
+    if _has_dequantize_linear(body, form, dtype):
         scale = body.tensor(np.asarray(float(form.scale), np.float32))
-        zero = body.tensor(np.asarray(form.zero_point, dtype))
-        body.add("DequantizeLinear", [codes, scale, zero], [y])
+        says_zero = form.zero_point or body.opset < 21
+        zero = [body.tensor(np.asarray(form.zero_point, dtype))] if says_zero else []
+        body.add("DequantizeLinear", [codes, scale, *zero], [y])
         return
     value = body.cast(Value(codes, Carrier.STORED, "element"), Carrier.F64)
     if form.zero_point:
         value = body.call("Sub", value, body.const(form.zero_point, Carrier.F64))
     real = body.call("Mul", value, body.const(float(form.scale), Carrier.F64))
     body.add("Cast", [real.name], [y], to=1)
+
+
+def _has_dequantize_linear(body: Body, form: Format, dtype: np.dtype) -> bool:
+    """Whether DequantizeLinear takes the codes, in ONNX Runtime too.
+
+    Its 1.32 moves one past a Transpose or Reshape by a QuantizeLinear of uint8, whatever the codes:
+    before opset 21 if there is no zero point, and then values differ; from then on if there is one.
+    """
+    if body.opset < 21:
+        return dtype.itemsize == 1
+    return dtype.itemsize <= 2 and (form.zero_point == 0 or dtype == np.uint8)
 
 
 def _is_linear(body: Body, form: Format, dtype: np.dtype) -> bool:
