@@ -90,7 +90,7 @@ def _only_reader(wrapper: ModelWrapper, name: str) -> Any:
 def _check_leading(leading: Sequence[int]) -> None:
     """QONNX executes graphs whose shapes are all known."""
     for size in leading:
-        if not isinstance(size, int) or size < 1:
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise ApproxNormError(
                 f"leading holds {size!r}; QONNX has static shapes only: allowed are sizes from 1"
             )
