@@ -199,7 +199,7 @@ def _replay(program: Program) -> Callable[..., Any]:
                 values.append(node.attrs["value"])
                 continue
             args = [values[i] for i in node.args]
-            values.append(ops._apply(node.op, *args, **node.attrs))
+            values.append(ops.apply(node.op, *args, **node.attrs))
         return ops.named("y", values[program.outputs[0]])
 
     return function
