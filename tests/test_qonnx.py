@@ -41,7 +41,7 @@ from approxnorm.export.onnx.runtimes import cpu_session
 from approxnorm.export.qonnx import qonnx_model
 from approxnorm.export.qonnx.containers import datatype_name, fitting_name, real_name
 from approxnorm.export.qonnx.modes import ROUNDING_NAMES, quant_modes
-from approxnorm.formats import Format, Overflow, Rounding, parse_fixed
+from approxnorm.formats import Overflow, Rounding, parse_fixed
 from approxnorm.spec import preset_names
 
 DIM = 64
@@ -483,13 +483,6 @@ def test_stock_onnx_runtime_runs_it_after_qonnx_has_made_qcdq_of_it(form: str) -
 def test_shapes_are_static(leading: Any) -> None:
     with pytest.raises(ApproxNormError, match="QONNX has static shapes only: allowed are sizes"):
         qonnx_model(preset_model("int8-linear", DIM), leading=leading)
-
-
-def test_formats_are_no_more_than_their_width() -> None:
-    """Format is what quant_modes reads; its codes are what Quant's limits are."""
-    form = Format(width=8, signed=True, scale=parse_fixed("ap_fixed<8,8>").scale)
-    modes = quant_modes("x", form)
-    assert (modes.bits, modes.signed, modes.narrow, modes.rounding) == (8, True, False, "ROUND")
 
 
 def test_one_signed_bit_is_bipolar_to_qonnx() -> None:

@@ -14,8 +14,9 @@ try:
     )
     from approxnorm.export.onnx.parts import Parts, code_parts, float_parts
 except ImportError as error:
+    _missing = (error.name or "onnx").partition(".")[0]
     raise ApproxNormError(
-        f"ONNX models need the package {error.name}, which is not installed; run"
+        f"ONNX models need the package {_missing}, which is not installed; run"
         " pip install 'approxnorm[onnx]'"
     ) from error
 

@@ -8,8 +8,9 @@ from approxnorm.errors import ApproxNormError
 try:
     from approxnorm.export.qonnx.model import qonnx_model
 except ImportError as error:
+    _missing = (error.name or "qonnx").partition(".")[0]
     raise ApproxNormError(
-        f"QONNX needs the package {error.name}, which is not installed; run"
+        f"QONNX needs the package {_missing}, which is not installed; run"
         " pip install 'approxnorm[onnx]'"
     ) from error
 
