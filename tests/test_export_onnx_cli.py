@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -293,3 +294,11 @@ def without(module: str, line: str) -> subprocess.CompletedProcess[str]:
         f" sys.exit(main({line.split()!r}))"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("page", ["onnx.md", "qonnx.md"])
+def test_the_code_of_the_page_runs(page: str) -> None:
+    text = (Path(__file__).parent.parent / "docs" / page).read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.S | re.M)
+    assert len(blocks) >= 2
+    exec(compile("\n".join(blocks), page, "exec", dont_inherit=True), {})

@@ -10,7 +10,7 @@ import onnx
 from approxnorm.output import write_atomically
 
 
-def save(made: onnx.ModelProto, path: Path) -> None:
+def save(made: onnx.ModelProto, path: str | Path) -> None:
     """Write a model that the onnx package's checker accepts, shapes included; all of it or nothing.
 
     The same model gives the same bytes. Raises ApproxNormError if the file cannot be written.
@@ -21,4 +21,4 @@ def save(made: onnx.ModelProto, path: Path) -> None:
     def write(out: IO[bytes]) -> None:
         out.write(data)
 
-    write_atomically(path, write)
+    write_atomically(Path(path), write)
