@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hls_cases import preset_model
 from norm_specs import VARIANTS, build, rows
 from onnx import numpy_helper
 from onnx_chain import chain
+from onnx_models import write_block
 from qonnx.core.datatype import DataType
 from qonnx.core.modelwrapper import ModelWrapper
 from qonnx.core.onnx_exec import execute_onnx
@@ -33,6 +35,7 @@ from qonnx.transformation.qonnx_to_qcdq import QuantToQCDQ
 from qonnx.util.cleanup import cleanup_model
 
 from approxnorm import RMSNorm
+from approxnorm.cli import main
 from approxnorm.conformance import check
 from approxnorm.errors import ApproxNormError
 from approxnorm.export import ops
@@ -93,9 +96,15 @@ def test_every_variant_is_executed_on_codes(variant: str) -> None:
 
 
 @pytest.mark.parametrize("name", preset_names())
-def test_the_backend_agrees_on_presets(name: str) -> None:
+def test_every_preset_is_executed_on_codes(name: str) -> None:
     model = preset_model(name, 24)
-    result = check(model, ["qonnx"], rows=40, level=0)
+    codes = rows(model, 30)
+    y = run(qonnx_model(model, leading=(len(codes),)), codes.astype(model.x_dtype))
+    assert (y == model(codes)).all()
+
+
+def test_the_backend_of_check() -> None:
+    result = check(preset_model("int8-log", 24), ["qonnx"], rows=40, level=0)
     assert result.equal, result.lines()
     assert result.backends["qonnx"].rows > 40
 
@@ -181,6 +190,27 @@ def test_a_model_of_several_norms_is_executed() -> None:
         "INT8",
         "INT8",
     ]
+
+
+def test_a_converted_model_is_executed_once_its_shapes_are_static(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_block(tmp_path)
+    line = "convert model.onnx --spec int16-accurate --calibrate inputs.npz --out model.q.onnx"
+    assert main(line.split()) == 0
+    with np.load("inputs.npz") as inputs:
+        x = inputs["x"]
+    wrapper = ModelWrapper("model.q.onnx")
+    assert {n.domain for n in wrapper.graph.node} == {"", DOMAIN}
+    wrapper.set_tensor_shape("x", x.shape)
+    for output in wrapper.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    got = execute_onnx(wrapper.transform(InferShapes()), {"x": x})
+    names = [o.name for o in wrapper.graph.output]
+    want = cpu_session("model.q.onnx", "DISABLE_ALL").run(names, {"x": x})
+    for name, value in zip(names, want, strict=True):
+        assert (got[name] == value).all()
 
 
 def test_what_was_edited_is_refused() -> None:
