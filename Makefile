@@ -102,7 +102,7 @@ $(VENV)/.python:
 	@touch $@
 
 $(VENV)/.demo: pyproject.toml setup.py | $(VENV)/.python
-	$(PIP) -e '.[report,safetensors]'
+	$(PIP) -e '.[onnx,report,safetensors]'
 	$(PIP) $(HEADERS)
 	@touch $@
 

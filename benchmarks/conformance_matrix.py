@@ -31,6 +31,7 @@ DIM = 64
 BATCH = 12  # kernels in one compilation
 LANES = (8, 5, 16, 3)
 COLUMNS = ("kernels", "codes", "bad", "signals", "bad signals")
+WIDTH = 17  # of a column
 
 Case = tuple[str, RMSNorm]
 
@@ -101,12 +102,12 @@ def table(results: Iterable[tuple[str, Counter[str]]], columns: Iterable[str] = 
     lines: dict[str, Counter[str]] = {}
     for line, counts in results:
         lines.setdefault(line, Counter()).update(counts)
-    print(f"{'':42}" + "".join(f"{name:>14}" for name in columns))
+    print(f"{'':42}" + "".join(f"{name:>{WIDTH}}" for name in columns))
     total: Counter[str] = Counter()
     for line, counts in lines.items():
-        print(f"{line:42}" + "".join(f"{counts[name]:>14,}" for name in columns))
+        print(f"{line:42}" + "".join(f"{counts[name]:>{WIDTH},}" for name in columns))
         total.update(counts)
-    print(f"{'total':42}" + "".join(f"{total[name]:>14,}" for name in columns))
+    print(f"{'total':42}" + "".join(f"{total[name]:>{WIDTH},}" for name in columns))
     return sum(total[name] for name in columns if name.startswith("bad"))
 
 

@@ -7,6 +7,7 @@ each as ONNX Runtime's memory pools need. The last column is what carries the el
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -92,7 +93,8 @@ def main() -> int:
     parser.add_argument("presets", nargs="*", default=preset_names())
     parser.add_argument("--runs", type=int, default=25)
     arguments = parser.parse_args()
-    print(f"onnxruntime {onnxruntime.__version__}, onnx {onnx.__version__}, {ROWS} x {DIM}; ms")
+    versions = f"onnxruntime {onnxruntime.__version__}, onnx {onnx.__version__}"
+    print(f"{versions}, {os.cpu_count()} threads, {ROWS} x {DIM}; ms")
     print(f"{'spec':26}{'float':>8}{'median':>8}{'norm':>8}{'median':>8}{'ratio':>7}  products")
     wrong = 0
     for name, model in cases(arguments.presets):

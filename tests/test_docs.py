@@ -40,6 +40,14 @@ def test_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert decibels is not None and float(decibels[1]) > 40
 
 
+def test_onnx_examples_run() -> None:
+    names: dict[str, Any] = {}
+    found = blocks(ROOT / "docs" / "onnx.md", "python")
+    assert len(found) == 3
+    for code in found:
+        exec(compile(code, "onnx.md", "exec", dont_inherit=True), names)
+
+
 def test_readme_spec_loads(tmp_path: Path) -> None:
     (text,) = blocks(ROOT / "README.md", "toml")
     path = tmp_path / "spec.toml"

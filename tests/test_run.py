@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
-from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec, preset
+from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec, preset, preset_names
 from approxnorm.inputs import default_activations, open_activations
 from approxnorm.output import listed_by, staged_folder
 from approxnorm.run import job
@@ -18,6 +18,7 @@ from approxnorm.run.conformance import differences
 from approxnorm.run.folders import folder_names
 from approxnorm.run.job import Options, calibrated_model, run_job
 from approxnorm.run.onnx_files import write_files
+from approxnorm.run.tools import BACKENDS
 from approxnorm.vectors import read_vectors
 
 DIM = 24
@@ -259,6 +260,23 @@ def test_same_input_same_onnx_bytes(tmp_path: Path) -> None:
     for file in ("norm.onnx", "norm.float.onnx"):
         once, again = (tmp_path / name / "b" / file for name in ("once", "again"))
         assert once.read_bytes() == again.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_is_equal_in_every_backend(name: str, tmp_path: Path) -> None:
+    source = activations(tmp_path / "acts.npz")
+    results = run_job(
+        preset(name),
+        spec_name=name,
+        input_path=source,
+        out=tmp_path / "out",
+        options=Options(hls=True, onnx=True, backends=BACKENDS),
+    )
+    assert differences(results) == []
+    counts = results["conformance"]["backends"]
+    assert list(counts) == [*BACKENDS, "onnx-float"]
+    assert all(found["codes"] > 0 == found["mismatches"] for found in counts.values())
 
 
 def test_a_former_result_with_other_files_in_a_layer_is_left_alone(tmp_path: Path) -> None:
