@@ -110,7 +110,9 @@ def convert(
     after, replaced = replace_norms(model, made)
     check_well_formed(model, after)
     codes = check_codes(after, job.path, replaced, calibration, job.report("check"))
-    errors, outputs = _measure(model, after, job.path, replaced, evaluation, job.report("measure"))
+    measured = [_part(job.report("measure"), i, 2) for i in range(2)]
+    errors = _measure_norms(model, job.path, replaced, evaluation, measured[0])
+    outputs = _measure_outputs(model, after, job.path, evaluation, measured[1])
     copied = save_model(after, job.path, job.out)
     return ConvertReport(
         out=job.out,
@@ -159,14 +161,14 @@ class _Job:
         with working_folder(self.out) as folder:
             taken = collect_rows(model, self.path, norms, feeds, folder, self.report("run"))
             for i, rows in enumerate(taken):
-                report = _share(self.report("calibrate"), i, len(taken))
+                report = _part(self.report("calibrate"), i, len(taken))
                 quantised, found = calibrated_model(spec, _layer(rows, spec, self.path), report)
                 made.append((rows.norm, quantised))
                 notes[rows.norm.name] = found.notes
         return made, notes
 
 
-def _share(report: Report, index: int, count: int) -> Report:
+def _part(report: Report, index: int, count: int) -> Report:
     """The progress of one of several parts."""
     return lambda done: report((index + done) / count)
 
@@ -196,31 +198,37 @@ def _check_dim(spec: RMSNormSpec, norms: Sequence[Norm]) -> None:
             )
 
 
-def _measure(
-    before: onnx.ModelProto,
-    after: onnx.ModelProto,
-    path: Path,
-    replaced: Sequence[Replaced],
-    feeds: Feeds,
-    report: Report,
-) -> tuple[list[NormErrors], list[OutputErrors]]:
-    """Each norm on what goes into it in the float model; the outputs of both models."""
+def _measure_norms(
+    before: onnx.ModelProto, path: Path, replaced: Sequence[Replaced], feeds: Feeds, report: Report
+) -> list[NormErrors]:
+    """Each norm on what goes into it in the float model, against what comes out there."""
     norms = [r.norm for r in replaced]
-    names = [output.name for output in before.graph.output]
     groups = [[n.x, n.y] for n in norms]
-    tapped_model = tapped(with_sums(before, norms), [name for group in groups for name in group])
-    float_session, session = Session(tapped_model, path), Session(after, path, converted(path))
-    errors, outputs = [NormErrors() for _ in norms], [OutputErrors(name) for name in names]
+    taps = [name for group in groups for name in group]
+    session = Session(tapped(with_sums(before, norms), taps), path)
+    errors = [NormErrors() for _ in norms]
     for run, feed in enumerate(feeds):
-        for i, (x, y) in float_session.run_groups(feed, groups):
+        for i, (x, y) in session.run_groups(feed, groups):
             rows = rows_of(x, norms[i], f"run {run} of {feeds.path}")
             model = replaced[i].model
             errors[i].add(model.dequantize(model(model.quantize(rows))), y.reshape(rows.shape))
-        pairs = zip(float_session.run(feed, names), session.run(feed, names), strict=True)
-        for meter, pair in zip(outputs, pairs, strict=True):
+        report((run + 1) / feeds.runs)
+    return errors
+
+
+def _measure_outputs(
+    before: onnx.ModelProto, after: onnx.ModelProto, path: Path, feeds: Feeds, report: Report
+) -> list[OutputErrors]:
+    """The outputs of both models as users run them: no value inside is an output as well."""
+    names = [output.name for output in before.graph.output]
+    sessions = Session(before, path), Session(after, path, converted(path))
+    errors = [OutputErrors(name) for name in names]
+    for run, feed in enumerate(feeds):
+        values = [session.run(feed, names) for session in sessions]
+        for meter, pair in zip(errors, zip(*values, strict=True), strict=True):
             meter.add(*pair)
         report((run + 1) / feeds.runs)
-    return errors, outputs
+    return errors
 
 
 def _norm_entry(
