@@ -107,15 +107,10 @@ class _Plan:
         self._results = {i: n for i, n in self._results.items() if i in self.program.outputs}
 
     def _table(self, cone: Cone) -> ConeTable:
-        def run(codes: np.ndarray, steps: tuple[int, ...]) -> np.ndarray:
-            values = {cone.source: codes} | self._constants
-            for i in steps:
-                values[i] = self._evaluate(i, values)
-            return values[cone.node]
-
-        domain = self.program.nodes[cone.source].interval
-        result = storage_dtype(self.program.nodes[cone.node].interval)
-        return ConeTable(cone, domain, storage_dtype(domain), result, run)
+        source, result = (
+            storage_dtype(self.program.nodes[i].interval) for i in (cone.source, cone.node)
+        )
+        return ConeTable(self.program, cone, source, result)
 
     def _mark_dead(self) -> None:
         """Note at each step which values nothing after it reads."""

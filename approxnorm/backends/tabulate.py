@@ -7,7 +7,7 @@ a matter of speed alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,20 +103,13 @@ def cone_values(program: Program, cone: Cone) -> np.ndarray:
 class ConeTable:
     """The values of a cone for every bit pattern of its input's storage type."""
 
-    def __init__(
-        self,
-        cone: Cone,
-        domain: Interval,
-        storage: np.dtype,
-        result: np.dtype,
-        run: Callable[[np.ndarray, tuple[int, ...]], np.ndarray],
-    ) -> None:
+    def __init__(self, program: Program, cone: Cone, storage: np.dtype, result: np.dtype) -> None:
+        domain = program.nodes[cone.source].interval
         self._storage = storage
         self._pattern = np.dtype(f"uint{8 * storage.itemsize}")
-        values = np.arange(domain.lo, domain.hi + 1, dtype=np.int64)
-        codes = values.astype(storage)
+        codes = np.arange(domain.lo, domain.hi + 1).astype(storage)
         self._table = np.zeros(1 << (8 * storage.itemsize), result)
-        self._table[codes.view(self._pattern)] = run(codes[None, :], cone.steps)[0]
+        self._table[codes.view(self._pattern)] = cone_values(program, cone)
 
     def __call__(self, codes: np.ndarray) -> np.ndarray:
         return np.take(self._table, codes.astype(self._storage, copy=False).view(self._pattern))

@@ -5,6 +5,7 @@ import ast
 import onnx_ir as ir
 
 SCOPES = "pkg.torch.onnx.name_scopes"
+_LONGEST = 1 << 12  # characters of scopes; no module lies deeper, but files may hold anything
 PARAMETER_ENDS = (".weight", ".scale", ".gamma", "/weight", "/scale", "/gamma")
 
 
@@ -31,9 +32,10 @@ class Names:
 
 def module(node: ir.Node) -> str | None:
     """The torch module that a node comes from, as torch's dynamo exporter notes it."""
+    text = node.metadata_props.get(SCOPES, "[]")
     try:
-        scopes = ast.literal_eval(node.metadata_props.get(SCOPES, "[]"))
-    except (SyntaxError, ValueError):
+        scopes = ast.literal_eval(text) if len(text) <= _LONGEST else None
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
     inner = scopes[-2:-1] if isinstance(scopes, list) else []
     return str(inner[0]) if inner and inner[0] else None

@@ -23,7 +23,7 @@ class ProgramEmitter:
 
     levels: of each node. cones: nodes that are looked up in a table of their one input's codes.
     inputs: the values of the program's inputs by name. tables: the function's table inputs.
-    dim: elements of a row.
+    emitters: of the operations, by name. dim: elements of a row.
     """
 
     def __init__(
@@ -35,10 +35,11 @@ class ProgramEmitter:
         cones: Mapping[int, Cone],
         inputs: Callable[[str], Value],
         tables: Callable[[Table], str],
+        emitters: Mapping[str, Callable[[ProgramEmitter, Node, Carrier], Value]],
     ) -> None:
         self.body, self.dim, self.program = body, dim, program
         self._levels, self._cones = levels, cones
-        self._inputs, self._tables = inputs, tables
+        self._inputs, self._tables, self._emitters = inputs, tables, emitters
         self._values: dict[int, Value] = {}
         self._leads: dict[int, Value] = {}
 
@@ -126,14 +127,12 @@ class ProgramEmitter:
         return Carrier.F64 if level == "row" else Carrier.F32
 
     def _make(self, index: int, node: Node) -> Value:
-        from approxnorm.export.onnx.operations import EMITTERS
-
         if node.op == "input":
             return self._inputs(node.name or "")
         if index in self._cones:
             value = self._from_table(self._cones[index])
         else:
-            value = EMITTERS[node.op](self, node, self.carrier(node))
+            value = self._emitters[node.op](self, node, self.carrier(node))
         if node.name is not None:
             self.body.named(value, node.name)
         return value

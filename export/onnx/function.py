@@ -15,6 +15,7 @@ from approxnorm.export.onnx.body import Body, Value
 from approxnorm.export.onnx.carriers import Carrier, carrier_for
 from approxnorm.export.onnx.emitter import ProgramEmitter
 from approxnorm.export.onnx.names import DOMAIN
+from approxnorm.export.onnx.operations import EMITTERS
 from approxnorm.export.onnx.rounding import quantized
 from approxnorm.program import Interval
 from approxnorm.program.datapath import Datapath, MapStage, ReduceStage, node_levels
@@ -128,6 +129,7 @@ class _DatapathEmitter:
                 _cones(stage, self._datapath),
                 self._port,
                 self._tables.__getitem__,
+                EMITTERS,
             )
         return self._programs[index]
 
