@@ -149,9 +149,19 @@ def test_trace_has_the_listed_signals(name: str) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: d.name)
 def test_links_lead_somewhere(document: Path) -> None:
-    for link in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text("utf-8")):
-        if not link.startswith("http"):
-            assert (document.parent / link).exists(), link
+    for link, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", document.read_text("utf-8")):
+        if link.startswith("http"):
+            continue
+        target = document.parent / link if link else document
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target), f"{link}#{anchor}"
+
+
+def anchors(document: Path) -> set[str]:
+    """What headings are called in links: lower case, hyphens for spaces, no other signs."""
+    headings = re.findall(r"^#+ (.*)$", document.read_text("utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
 def test_readme_names_presets_that_exist() -> None:

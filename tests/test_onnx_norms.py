@@ -494,6 +494,21 @@ def test_a_type_that_shape_inference_does_not_know() -> None:
     assert "data type is not known" in reason(model)
 
 
+def test_operators_of_the_runtime_follow_each_other() -> None:
+    """What shape inference does not know in between: types go through it, and on behind it."""
+    body = """
+        a = SimplifiedLayerNormalization <axis = -1> (x, w)
+        b = Sigmoid (a)
+        c = SimplifiedLayerNormalization <axis = -1> (b, w)
+        d, m, v, e = com.microsoft.SkipSimplifiedLayerNormalization (c, x, w)
+        f = Tanh (e)
+        y = SimplifiedLayerNormalization <axis = -1> (f, w)
+    """
+    found = find_norms(graph(body))
+    assert [norm.y for norm in found.norms] == ["a", "c", "d", "y"]
+    assert not found.unrecognised
+
+
 def test_a_default_that_a_caller_may_change_is_no_constant() -> None:
     model = graph(NORM)
     kind = onnx.helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, [DIM])
@@ -612,6 +627,38 @@ def test_names() -> None:
     assert named(NORM, "Mul_3", "no list") == "Mul_3"
     one_added = NORM.replace("y =", "g = Add(w, one) y =").replace("(n, w)", "(n, g)")
     assert named(one_added, gamma="norm.weight") == "norm"
+
+
+@pytest.mark.parametrize(
+    ("scopes", "name"),
+    [
+        ("['a.b', 'x']", "a.b"),
+        ("{[]: 1}", "y"),
+        ("[" * 3000, "y"),
+        ("[0xf" + "f" * 4000 + ", 1]", "y"),
+        (r"['a\ud800', 1]", "a_"),
+        (r"['a\0b', 1]", "a_b"),
+        (r"['a\nb', 1]", "a_b"),
+        ("__import__('os').abort()", "y"),
+    ],
+    ids=range(8),
+)
+def test_names_that_files_make_up(scopes: str, name: str) -> None:
+    model = graph("y = SimplifiedLayerNormalization <axis = -1> (x, w)")
+    node = model.graph.node[0]
+    node.name = "y"
+    node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
+    assert only_norm(model).name == name
+
+
+def test_names_of_nodes_that_end_early() -> None:
+    model = graph("""
+        a = SimplifiedLayerNormalization <axis = -1> (x, w)
+        y = SimplifiedLayerNormalization <axis = -1> (a, w)
+    """)
+    for node, name in zip(model.graph.node, ("/a\0b/N", "/a\0c/N"), strict=True):
+        node.name = name
+    assert [norm.name for norm in find_norms(model).norms] == ["a_b", "a_c"]
 
 
 def test_names_are_unique() -> None:

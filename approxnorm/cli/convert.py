@@ -17,6 +17,7 @@ from approxnorm.cli.capture import (
 from approxnorm.cli.options import JsonOption
 from approxnorm.cli.output import print_json, print_line, print_table, step_bar
 
+COUNTS = ("elements", "different")
 FIGURES = {"max_abs": "max", "rms_rel": "rms rel", "sqnr_db": "SQNR dB"}
 
 
@@ -83,7 +84,7 @@ def _print(done: dict[str, Any]) -> None:
     rows = [[n["name"], n["kind"], n["dim"], *_figures(n)] for n in done["norms"]]
     columns = ("norm", "form", "dim", *FIGURES.values())
     print_table(f"Error of each norm against the float one, {measured}", columns, rows, left=2)
-    rows = [[o["name"], o["elements"], o["different"], *_figures(o)] for o in done["outputs"]]
+    rows = [[o["name"], *_counts(o), *_figures(o)] for o in done["outputs"]]
     columns = ("output", "elements", "differ", *FIGURES.values())
     print_table(f"Outputs of the model, after against before, {measured}", columns, rows)
     print_left_alone(done)
@@ -93,13 +94,18 @@ def _print(done: dict[str, Any]) -> None:
             f"IR version {version['after']}, before {version['before']}: the first with functions"
         )
     codes = sum(n["codes_checked"] for n in done["norms"])
-    print_line(f"checked {codes} codes in ONNX Runtime: all equal to the model's")
+    print_line(f"checked {codes:,} codes in ONNX Runtime: all equal to the model's")
     for path in done["copied"]:
         print_line(f"copied  {path}, external data")
     norms, functions = len(done["norms"]), len({n["function"] for n in done["norms"]})
     print_line(
         f"wrote   {done['out']}: {counted(norms, 'norm')} in {counted(functions, 'function')}"
     )
+
+
+def _counts(entry: dict[str, Any]) -> list[str]:
+    """In full, where a table would shorten them."""
+    return [f"{entry[key]:,}" if entry[key] is not None else "-" for key in COUNTS]
 
 
 def _figures(entry: dict[str, Any]) -> list[float | None]:

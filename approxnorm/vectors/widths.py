@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from approxnorm.formats import Overflow, Rounding
+import numpy as np
+
+from approxnorm.formats import Overflow, Rounding, limit
 from approxnorm.program import Interval, WidthError, ops
 from approxnorm.program.datapath import Datapath, MapStage, Port, ReduceStage
 from approxnorm.program.signal import Node, Program, Signal, Tracer
@@ -33,8 +35,9 @@ def fit(value: Any, interval: Interval) -> Any:
 
 def stored(table: Table, entry: int) -> int:
     """What a memory as wide as the table keeps of an entry."""
-    kept = entry & ((1 << table.width) - 1)
-    return kept - (1 << table.width) if table.signed and kept >> (table.width - 1) else kept
+    size = 1 << table.width
+    lo = -size // 2 if table.signed else 0
+    return int(limit(np.array(entry), lo, lo + size - 1, Overflow.WRAP))
 
 
 def keep_widths(datapath: Datapath, first: int, changed: frozenset[int]) -> Datapath:

@@ -8,6 +8,7 @@ from onnx.reference import ReferenceEvaluator
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.export.norms.found import ReadTensor
+from approxnorm.export.norms.wiring import STANDARD, opset_of
 
 # What stands between a stored parameter and where it is used; all without state or randomness.
 FOLDED = frozenset(
@@ -35,8 +36,7 @@ class Constants:
 
     def __init__(self, model: onnx.ModelProto, read: ReadTensor = read_loaded) -> None:
         self._model, self._read = model, read
-        standard = [each for each in model.opset_import if each.domain in ("", "ai.onnx")]
-        self._opset = standard[0].version if standard else 0
+        self._opset = opset_of(model) or 0
         inputs = {value.name for value in model.graph.input}
         stored = {tensor.name: tensor for tensor in model.graph.initializer}
         self.overridable = inputs & stored.keys()
@@ -48,7 +48,7 @@ class Constants:
                 self._writer |= {name: place for name in node.output}
 
     def _is_folded(self, node: onnx.NodeProto) -> bool:
-        if node.domain not in ("", "ai.onnx"):
+        if node.domain not in STANDARD:
             return False
         if node.op_type == "Constant":
             return True

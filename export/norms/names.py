@@ -27,7 +27,9 @@ class Names:
     def give(self, node: ir.Node, parameters: list[str]) -> str:
         """A name for the norm whose last node this is and whose gamma has these initializers."""
         name = module(node) or path(node.name or "") or parameter(parameters) or node.name
-        return self.unique(name or f"norm_{len(self._taken) + 1}")
+        # A NUL ends a name in a zip file, and a newline a line of a table.
+        printable = "".join(c if c.isprintable() else "_" for c in name or "")
+        return self.unique(printable or f"norm_{len(self._taken) + 1}")
 
 
 def module(node: ir.Node) -> str | None:
@@ -35,10 +37,10 @@ def module(node: ir.Node) -> str | None:
     text = node.metadata_props.get(SCOPES, "[]")
     try:
         scopes = ast.literal_eval(text) if len(text) <= _LONGEST else None
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
+    except (SyntaxError, TypeError, ValueError, MemoryError, RecursionError):
         return None
     inner = scopes[-2:-1] if isinstance(scopes, list) else []
-    return str(inner[0]) if inner and inner[0] else None
+    return inner[0] if inner and isinstance(inner[0], str) and inner[0] else None
 
 
 def path(name: str) -> str | None:

@@ -26,6 +26,7 @@ SAME_TYPE: dict[str, int | None] = {
     "ReduceSum": 1,
     "ReduceSumSquare": 1,
     "Reshape": 1,
+    "SimplifiedLayerNormalization": None,
     "SkipSimplifiedLayerNormalization": None,
     "Sqrt": 1,
     "Sub": None,
@@ -64,15 +65,17 @@ class View:
 def typed(model: onnx.ModelProto) -> ir.Model:
     """The model as a new ir.Model with all types and shapes that can be inferred."""
     copy = ir.serde.deserialize_model(model)
-    ShapeInferencePass(check_type=False, strict_mode=False)(copy)
-    spread_types(copy.graph)
+    more = True
+    while more:  # past each operator that inference does not know it may go on
+        ShapeInferencePass(check_type=False, strict_mode=False)(copy)
+        more = spread_types(copy.graph)
     return copy
 
 
-def spread_types(graph: ir.Graph) -> None:
-    """Give values of unknown type the type of the values that they must share it with."""
+def spread_types(graph: ir.Graph) -> bool:
+    """Give values of unknown type that of what they must share it with; whether any got one."""
     nodes = [node for node in graph if node.op_type in SAME_TYPE]
-    changed = True
+    changed, found = True, False
     while changed:
         changed = False
         for node in nodes:
@@ -80,9 +83,10 @@ def spread_types(graph: ir.Graph) -> None:
             tied = [value for value in (*inputs, *tied_outputs(node)) if value is not None]
             known = {value.dtype for value in tied if value.dtype is not None}
             if len(known) == 1 and any(value.dtype is None for value in tied):
-                changed = True
+                changed = found = True
                 for value in tied:
                     value.dtype = next(iter(known))
+    return found
 
 
 def tied_outputs(node: ir.Node) -> list[ir.Value]:

@@ -4,6 +4,14 @@ from collections.abc import Container, Iterator
 
 import onnx
 
+STANDARD = ("", "ai.onnx")  # the default domain has two names
+
+
+def opset_of(model: onnx.ModelProto) -> int | None:
+    """The model's opset of the default domain; None if it names none."""
+    versions = {entry.version for entry in model.opset_import if entry.domain in STANDARD}
+    return max(versions, default=None)
+
 
 class Wiring:
     """Positions, in `model.graph.node`, of the nodes that write and read values."""

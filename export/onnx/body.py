@@ -76,6 +76,10 @@ class Body:
             return self.node(operator, [name, self.tensor(np.array([-1]))], **attrs)
         return self.node(operator, [name], axes=[-1], **attrs)
 
+    def has_linear(self, dtype: np.dtype) -> bool:
+        """Whether QuantizeLinear and DequantizeLinear take codes of this type."""
+        return dtype.itemsize <= (2 if self.opset >= 21 else 1)
+
     def leading_shape(self, name: str) -> str:
         """All axes but the last."""
         return self.slice(self.node("Shape", [name]), 0, -1, 1)

@@ -15,7 +15,6 @@ from approxnorm.export.onnx.body import Body, Value
 from approxnorm.export.onnx.carriers import Carrier
 from approxnorm.formats import Format, Overflow, Rounding
 from approxnorm.model import RMSNorm
-from approxnorm.program import Interval, Node
 
 
 def quantize(body: Body, model: RMSNorm, x: str) -> str:
@@ -30,7 +29,9 @@ def quantize(body: Body, model: RMSNorm, x: str) -> str:
         return body.node("QuantizeLinear", [value.name, scale.name, zero])
     ratio = body.cast(body.call("Div", value, scale), Carrier.F64)
     rounded = rounding.round_real(body, ratio, form.rounding)
-    limited = rounding.limited(body, rounded, _as_node(form))
+    limited = rounding.limited(
+        body, rounded, form.lo - form.zero_point, form.hi - form.zero_point, form.overflow
+    )
     if form.zero_point:
         limited = body.call("Add", limited, body.const(form.zero_point, Carrier.F64))
     return body.cast_to(limited.name, dtype)
@@ -59,15 +60,14 @@ def _has_dequantize_linear(body: Body, form: Format, dtype: np.dtype) -> bool:
     Its 1.32 moves one past a Transpose or Reshape by a QuantizeLinear of uint8, whatever the codes:
     before opset 21 if there is no zero point, and then values differ; from then on if there is one.
     """
-    if body.opset < 21:
-        return dtype.itemsize == 1
-    return dtype.itemsize <= 2 and (form.zero_point == 0 or dtype == np.uint8)
+    keeps_type = body.opset < 21 or form.zero_point == 0 or dtype == np.uint8
+    return body.has_linear(dtype) and keeps_type
 
 
 def _is_linear(body: Body, form: Format, dtype: np.dtype) -> bool:
     """Whether QuantizeLinear rounds and limits as the format does."""
     modes = (form.rounding, form.overflow) == (Rounding.RND_CONV, Overflow.SAT)
-    return modes and dtype.itemsize <= (2 if body.opset >= 21 else 1)
+    return modes and body.has_linear(dtype)
 
 
 def without_channel_factors(body: Body, model: RMSNorm, x: Value) -> Value:
@@ -77,10 +77,3 @@ def without_channel_factors(body: Body, model: RMSNorm, x: Value) -> Value:
     shifts = np.array(model.spec.channel_shifts.shifts, np.int32)
     factors = np.ldexp(np.float32(1), -shifts).astype(np.float32)
     return body.call("Mul", x, Value(body.tensor(factors), Carrier.F32, "channel"))
-
-
-def _as_node(form: Format) -> Node:
-    """The format's limits, about its zero point, as a round-shift has them."""
-    lo, hi = form.lo - form.zero_point, form.hi - form.zero_point
-    attrs = {"lo": lo, "hi": hi, "overflow": form.overflow}
-    return Node("round_shift", (), attrs, Interval(lo, hi))

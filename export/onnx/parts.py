@@ -75,7 +75,6 @@ def float_parts(
     x: str,
     y: str,
     prefix: str = "",
-    function_name: str = OP_TYPE,
 ) -> Parts:
     """Nodes from float32 x (..., dim) to float32 y: quantise, the norm on codes, dequantise.
 
@@ -91,7 +90,6 @@ def float_parts(
         x=edges.quantize(body, model, x),
         y=body.reserve("y_codes"),
         prefix=prefix,
-        function_name=function_name,
     )
     body.nodes += inner.nodes
     edges.dequantize(body, model, inner.nodes[0].output[0], y)

@@ -33,9 +33,14 @@ def modulo(body: Body, value: Value, bits: int) -> Value:
 
 
 def floor_divide(body: Body, value: Value, divisor: Value) -> Value:
-    """floor(value / divisor) in int64 for a divisor >= 1; Div alone rounds towards zero."""
+    """floor(value / divisor) in int64 for a divisor >= 1."""
+    return floor_and_rest(body, value, divisor)[0]
+
+
+def floor_and_rest(body: Body, value: Value, divisor: Value) -> tuple[Value, Value]:
+    """floor(value / divisor), and what is left of it, in int64; Div alone rounds towards zero."""
     rest = body.call("Mod", value, divisor)  # from 0 on, as the divisor is positive
-    return body.call("Div", body.call("Sub", value, rest), divisor)
+    return body.call("Div", body.call("Sub", value, rest), divisor), rest
 
 
 def power(

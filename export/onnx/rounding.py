@@ -24,6 +24,7 @@ MAX_LEFT = 64
 # Right shifts in int64 that are larger are made smaller first, see _nearer.
 MAX_RIGHT = 60
 _NEARER = 7
+_SATURATING = (Overflow.SAT, Overflow.SAT_SYM)
 
 
 def round_shift(e: ProgramEmitter, node: Node, carrier: Carrier) -> Value:
@@ -47,7 +48,7 @@ def quantized(e: ProgramEmitter, node: Node, dtype: np.dtype) -> str | None:
     """The codes in their dtype by one QuantizeLinear, where that rounds and limits alike."""
     if node.op != "round_shift" or node.attrs["rounding"] is not Rounding.RND_CONV:
         return None
-    if not _saturates(node) or dtype.itemsize > (2 if e.body.opset >= 21 else 1):
+    if not _saturates(node) or not e.body.has_linear(dtype):
         return None
     split = sticky_product(e, node)
     if split is not None:
@@ -94,14 +95,15 @@ def _clips(e: ProgramEmitter, node: Node, dtype: np.dtype) -> bool:
 
 
 def _saturates(node: Node) -> bool:
-    return node.attrs["lo"] is not None and node.attrs["overflow"] in (
-        Overflow.SAT,
-        Overflow.SAT_SYM,
-    )
+    return node.attrs["lo"] is not None and node.attrs["overflow"] in _SATURATING
+
+
+def _given(node: Node) -> tuple[int, int, Overflow]:
+    return node.attrs["lo"], node.attrs["hi"], node.attrs["overflow"]
 
 
 def _limits(node: Node) -> Interval:
-    lo, hi, overflow = (node.attrs[k] for k in ("lo", "hi", "overflow"))
+    lo, hi, overflow = _given(node)
     return Interval(lowest(lo, hi, overflow), hi)
 
 
@@ -163,22 +165,23 @@ def _limited(e: ProgramEmitter, node: Node, v: Value) -> Value:
     """Integers in a float carrier brought into the limits; they may be any multiple of 2**n."""
     if not _acts(e, node):
         return v
-    return limited(e.body, v, node)
+    return limited(e.body, v, *_given(node))
 
 
-def limited(body: Body, v: Value, node: Node) -> Value:
-    limits = _limits(node)
-    if _saturates(node):
+def limited(body: Body, v: Value, lo: int, hi: int, overflow: Overflow) -> Value:
+    """Integers brought into limits by an overflow mode."""
+    limits = Interval(lowest(lo, hi, overflow), hi)
+    if overflow in _SATURATING:
         return _clip(body, v, limits)
-    lo, hi = body.const(limits.lo, v.carrier), body.const(limits.hi, v.carrier)
-    if node.attrs["overflow"] is Overflow.SAT_ZERO:
-        least = body.call("GreaterOrEqual", v, lo, carrier=Carrier.BOOL)
-        most = body.call("LessOrEqual", v, hi, carrier=Carrier.BOOL)
+    if overflow is Overflow.SAT_ZERO:
+        ends = [body.const(end, v.carrier) for end in (limits.lo, limits.hi)]
+        least = body.call("GreaterOrEqual", v, ends[0], carrier=Carrier.BOOL)
+        most = body.call("LessOrEqual", v, ends[1], carrier=Carrier.BOOL)
         inside = body.call("And", least, most)
         if v.carrier.is_float:
             return body.call("Mul", body.cast(inside, v.carrier), v)
         return body.call("Where", inside, v, body.const(0, v.carrier), carrier=v.carrier)
-    assert node.attrs["overflow"] is Overflow.WRAP
+    assert overflow is Overflow.WRAP
     return _wrapped(body, v, limits)
 
 
@@ -220,7 +223,7 @@ def _in_integers(e: ProgramEmitter, node: Node) -> Value:
     if span.lo < 0:
         left, reach = held_amount(e, node.args[1], Interval(-MAX_SIGNAL_BITS, 0))
         return _shifted_left(body, value, left, reach, node)
-    return limited(body, value, node) if node.attrs["lo"] is not None else value
+    return limited(body, value, *_given(node)) if node.attrs["lo"] is not None else value
 
 
 def _shifted_left(body: Body, v: Value, amount: Value, reach: Interval, node: Node) -> Value:
@@ -260,8 +263,7 @@ def _divided(body: Body, v: Value, amount: Value, span: Interval, rounding: Roun
     least = span.lo if span.hi <= MAX_RIGHT else min(span.lo, MAX_RIGHT - _NEARER)
     reach = Interval(max(least, 0), min(span.hi, MAX_RIGHT))
     divisor = powers.power(body, held, reach, Carrier.I64)
-    rest = body.call("Mod", v, divisor)
-    floor = body.call("Div", body.call("Sub", v, rest), divisor)
+    floor, rest = powers.floor_and_rest(body, v, divisor)
     up = _rounds_up(body, v, floor, rest, divisor, rounding)
     return floor if up is None else body.call("Add", floor, body.cast(up, Carrier.I64))
 
@@ -270,8 +272,7 @@ def _nearer(body: Body, v: Value, amount: Value) -> tuple[Value, Value]:
     """Amounts past 60 made smaller, and the value with them, its lost bits kept as one (sticky)."""
     far = body.call("Greater", amount, body.const(MAX_RIGHT, Carrier.I64), carrier=Carrier.BOOL)
     size = body.const(2 << _NEARER, Carrier.I64)
-    rest = body.call("Mod", v, size)
-    floor = body.call("Div", body.call("Sub", v, rest), size)
+    floor, rest = powers.floor_and_rest(body, v, size)
     lost = body.call("Min", rest, body.const(1, Carrier.I64))
     sticky = body.call("Add", body.call("Mul", floor, body.const(2, Carrier.I64)), lost)
     less = body.call("Sub", amount, body.const(_NEARER, Carrier.I64))

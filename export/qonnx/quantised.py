@@ -15,7 +15,6 @@ from approxnorm.errors import ApproxNormError
 from approxnorm.export.onnx.body import Body, Value
 from approxnorm.export.onnx.carriers import Carrier
 from approxnorm.export.onnx.edges import without_channel_factors
-from approxnorm.export.onnx.names import OP_TYPE
 from approxnorm.export.onnx.parts import Parts, code_parts
 from approxnorm.export.qonnx.modes import QuantModes, quant_modes
 from approxnorm.formats import Format
@@ -31,8 +30,6 @@ def quant_parts(
     opset: int,
     x: str,
     y: str,
-    prefix: str = "",
-    function_name: str = OP_TYPE,
 ) -> Parts:
     """Nodes from float32 x (..., dim) to float32 y: Div, Quant, the norm, Quant, Mul.
 
@@ -47,7 +44,7 @@ def quant_parts(
             ' gives other codes at ties; allowed: 0, or export the form "codes"'
         )
     initializers: list[onnx.TensorProto] = []
-    body = Body(opset, prefix, initializers)
+    body = Body(opset, "", initializers)
 
     def number(name: str, value: float) -> str:
         """A constant of its own: QONNX gives shared ones random names."""
@@ -70,8 +67,6 @@ def quant_parts(
         opset=opset,
         x=codes,
         y=body.reserve("y_codes"),
-        prefix=prefix,
-        function_name=function_name,
     )
     body.nodes += inner.nodes
     held = _cast(body, inner.nodes[0].output[0], "y_held", np.dtype(np.float32))

@@ -13,12 +13,12 @@ import onnx
 from approxnorm.calibrate import Calibration
 from approxnorm.errors import ApproxNormError
 from approxnorm.export.norms import Norm
+from approxnorm.export.norms.wiring import opset_of
 from approxnorm.export.rewrite.capture import Progress, left_alone
 from approxnorm.export.rewrite.errors import NormErrors, OutputErrors
 from approxnorm.export.rewrite.feeds import Feeds
 from approxnorm.export.rewrite.model_file import (
     check_targets,
-    opset_of,
     save_model,
 )
 from approxnorm.export.rewrite.opening import open_model

@@ -10,6 +10,7 @@ import onnx
 from onnx import helper
 
 from approxnorm.export.norms import Norm
+from approxnorm.export.norms.wiring import inner_graphs, read_names
 
 
 def with_nodes(model: onnx.ModelProto, put: Mapping[int, Sequence[onnx.NodeProto]]) -> None:
@@ -52,12 +53,12 @@ def _dead(
     model: onnx.ModelProto, gone: Iterable[onnx.NodeProto], kept: Sequence[onnx.NodeProto]
 ) -> set[str]:
     """The values that only the gone nodes read, and those that only led to such values."""
-    readers = Counter(name for node in kept for name in reads(node))
+    readers = Counter(name for node in kept for name in read_names(node))
     outputs = {output.name for output in model.graph.output}
     writers = {name: node for node in kept for name in node.output if name}
     interface = {value.name for value in model.graph.input}
     dead: set[str] = set()
-    asked = [name for node in gone for name in reads(node)]
+    asked = [name for node in gone for name in read_names(node)]
     while asked:
         name = asked.pop()
         writer = writers.get(name)
@@ -67,26 +68,10 @@ def _dead(
             continue
         dead |= values
         if writer is not None:
-            for read in reads(writer):
+            for read in read_names(writer):
                 readers[read] -= 1
                 asked.append(read)
     return dead
-
-
-def reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Every value that a node reads, in its subgraphs too; once for each time."""
-    yield from (name for name in node.input if name)
-    for graph in _subgraphs(node):
-        for inner in graph.node:
-            yield from reads(inner)
-        yield from (output.name for output in graph.output)
-
-
-def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
 
 
 def _drop_values(model: onnx.ModelProto, gone: set[str]) -> None:
@@ -128,5 +113,5 @@ def _names(graph: onnx.GraphProto) -> Iterator[str]:
     yield from (t.values.name for t in graph.sparse_initializer)
     for node in graph.node:
         yield from (node.name, *node.input, *node.output)
-        for inner in _subgraphs(node):
+        for inner in inner_graphs(node):
             yield from _names(inner)

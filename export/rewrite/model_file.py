@@ -14,6 +14,7 @@ from typing import IO, Any
 import onnx
 
 from approxnorm.errors import ApproxNormError
+from approxnorm.export.norms.wiring import opset_of
 from approxnorm.export.onnx.names import MIN_OPSET
 from approxnorm.export.rewrite.external import check_external, locations
 from approxnorm.inputs.layers import require_file
@@ -21,7 +22,6 @@ from approxnorm.output import write_atomically
 
 SUFFIX = ".onnx"
 MAX_BYTES = (1 << 31) - 1  # of a protobuf message
-STANDARD = ("", "ai.onnx")  # the default domain has two names
 _CHUNK = 1 << 20
 
 
@@ -47,12 +47,6 @@ def load_model(path: str | Path) -> onnx.ModelProto:
     _check_order(model, path)
     check_external(model, path)
     return model
-
-
-def opset_of(model: onnx.ModelProto) -> int | None:
-    """The model's opset of the default domain; None if it names none."""
-    versions = {entry.version for entry in model.opset_import if entry.domain in STANDARD}
-    return max(versions, default=None)
 
 
 def _parse(path: Path) -> onnx.ModelProto:

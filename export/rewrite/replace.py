@@ -10,10 +10,10 @@ from onnx import helper
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.export.norms import Norm
+from approxnorm.export.norms.wiring import opset_of
 from approxnorm.export.onnx import DOMAIN, DOMAIN_VERSION, MIN_OPSET, OP_TYPE, Parts, float_parts
 from approxnorm.export.onnx.names import MIN_IR
 from approxnorm.export.rewrite.graph import names_in, sum_nodes, swap_nodes
-from approxnorm.export.rewrite.model_file import opset_of
 from approxnorm.model import RMSNorm
 
 

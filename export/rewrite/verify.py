@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from approxnorm.export.norms.wiring import STANDARD
 from approxnorm.export.rewrite.external import external_tensors
 from approxnorm.export.rewrite.feeds import Feeds
 from approxnorm.export.rewrite.replace import Replaced
@@ -70,7 +71,7 @@ def check_well_formed(before: onnx.ModelProto, after: onnx.ModelProto) -> None:
 
     With shape inference (full_check) unless the original has operators of other domains.
     """
-    full = all(entry.domain in ("", "ai.onnx") for entry in before.opset_import)
+    full = all(entry.domain in STANDARD for entry in before.opset_import)
     try:
         onnx.checker.check_model(_self_contained(before), full_check=full)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
