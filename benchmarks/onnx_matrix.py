@@ -2,7 +2,7 @@
 
 Runs the golden vectors of level 1 through ONNX Runtime at three levels of its graph optimisations
 and through the onnx package's reference evaluator, and compares every output code and every named
-signal with the model. The exit status is 1 if any differs. It takes a quarter of an hour;
+signal with the model. The exit status is 1 if any differs. It takes ten minutes;
 --every 10 takes each tenth kernel, --every-form each method in all its forms.
 """
 

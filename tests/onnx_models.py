@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+# Runs a command: its exit status, and what it printed on stdout and stderr.
+Cli = Callable[..., tuple[int, str, str]]
 
 DIM, STEPS = 32, 4
 EPS = 1e-5

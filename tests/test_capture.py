@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,33 +11,13 @@ import onnxruntime
 import pytest
 from onnx_graphs import graph
 from onnx_graphs import rows as graph_rows
-from onnx_models import DIM, EPS, STEPS, block_model, rows, weights, write_block
+from onnx_models import DIM, EPS, STEPS, Cli, block_model, rows, weights
 
-from approxnorm.cli import main
 from approxnorm.errors import ApproxNormError
 from approxnorm.export.norms import find_norms
 from approxnorm.export.rewrite import capture
 from approxnorm.export.rewrite.session import tapped
 from approxnorm.inputs import open_activations
-
-Cli = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write_block(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def cli(folder: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        status = main([str(a) for a in arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run
 
 
 def stored(path: Path) -> dict[str, np.ndarray]:

@@ -1,8 +1,9 @@
 """Norms of a model replaced: the bits are the model's, and nothing else has changed."""
 
+import importlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx_graphs import graph
 from onnx_graphs import rows as graph_rows
-from onnx_models import DIM, EPS, block_model, rows, weights, write_block
+from onnx_models import DIM, EPS, Cli, block_model, rows, weights, write_block
 from onnx_zoo import export
 
 from approxnorm import RMSNorm, RMSNormSpec, load_spec, preset
-from approxnorm.cli import main
 from approxnorm.errors import ApproxNormError
 from approxnorm.export.norms import find_norms
 from approxnorm.export.onnx import DOMAIN
@@ -28,27 +28,9 @@ from approxnorm.export.rewrite.replace import Replaced, replace_norms
 from approxnorm.export.rewrite.session import tapped
 from approxnorm.export.rewrite.verify import check_codes
 from approxnorm.inputs import Layer
-from approxnorm.run.job import calibrated_model
+from approxnorm.layer_model import calibrated_model
 
-Cli = Callable[..., tuple[int, str, str]]
 GONE = ["square", "mean", "shifted", "root", "normal"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write_block(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def cli(folder: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        status = main([str(a) for a in arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run
 
 
 def converted(
@@ -61,7 +43,6 @@ def converted(
         chosen,
         inputs,
         "model.q.onnx",
-        calibrated_model=calibrated_model,
         **options,
     )
 
@@ -262,7 +243,6 @@ def convert_graph(model: onnx.ModelProto, tmp_path: Path, **inputs: np.ndarray) 
         preset("int16-accurate"),
         tmp_path / "in.npz",
         tmp_path / "q.onnx",
-        calibrated_model=calibrated_model,
     )
 
 
@@ -378,7 +358,6 @@ def test_external_data_stay_external(folder: Path) -> None:
         preset("int16-accurate"),
         "inputs.npz",
         "other/q.onnx",
-        calibrated_model=calibrated_model,
     )
     assert report.copied == [Path("other/w.bin")]
     assert Path("other/w.bin").read_bytes() == data
@@ -472,7 +451,9 @@ def _checked(model: onnx.ModelProto, replaced: list[Replaced], feeds: Any) -> di
     return check_codes(model, Path("model.onnx"), replaced, feeds, lambda done: None)
 
 
-def test_norm_is_calibrated_by_what_it_is_given(folder: Path) -> None:
+def test_norm_is_calibrated_by_what_it_is_given(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The layer has the norm's own eps, gamma and rows."""
     seen: list[Layer] = []
 
@@ -480,7 +461,9 @@ def test_norm_is_calibrated_by_what_it_is_given(folder: Path) -> None:
         seen.append(layer)
         return calibrated_model(spec, layer, progress)
 
-    convert("model.onnx", preset("int8-linear"), "more.npz", "q.onnx", calibrated_model=spy)
+    module = importlib.import_module("approxnorm.export.rewrite.convert")  # not the function
+    monkeypatch.setattr(module, "calibrated_model", spy)
+    convert("model.onnx", preset("int8-linear"), "more.npz", "q.onnx")
     assert [(la.name, la.eps, la.rows, la.dim) for la in seen] == [
         ("block.norm1", EPS, 32, DIM),
         ("block.norm2", EPS, 32, DIM),
@@ -561,7 +544,6 @@ def test_forecasts_stay(opset: int, decibels: dict[str, float], tmp_path: Path) 
             preset(spec),
             tmp_path / "calibrate.npz",
             tmp_path / f"{spec}.onnx",
-            calibrated_model=calibrated_model,
             evaluate_path=tmp_path / "evaluate.npz",
         )
         assert len(done.norms) == 36

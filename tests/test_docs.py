@@ -43,7 +43,7 @@ def test_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_onnx_examples_run() -> None:
     names: dict[str, Any] = {}
     found = blocks(ROOT / "docs" / "onnx.md", "python")
-    assert len(found) == 3
+    assert len(found) == 2
     for code in found:
         exec(compile(code, "onnx.md", "exec", dont_inherit=True), names)
 

@@ -35,6 +35,7 @@ LAYERS = [
     ["residual"],
     ["inputs", "reference"],
     ["calibrate", "metrics"],
+    ["layer_model"],
     ["vectors", "report"],
     ["export", "hls_ref"],
     ["conformance"],

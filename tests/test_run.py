@@ -12,11 +12,12 @@ import pytest
 
 from approxnorm import ApproxNormError, RMSNorm, RMSNormSpec, preset, preset_names
 from approxnorm.inputs import default_activations, open_activations
+from approxnorm.layer_model import calibrated_model
 from approxnorm.output import listed_by, staged_folder
 from approxnorm.run import job
 from approxnorm.run.conformance import differences
 from approxnorm.run.folders import folder_names
-from approxnorm.run.job import Options, calibrated_model, run_job
+from approxnorm.run.job import Options, run_job
 from approxnorm.run.onnx_files import write_files
 from approxnorm.run.tools import BACKENDS
 from approxnorm.vectors import read_vectors

@@ -93,7 +93,7 @@ def _keep_apart(out: Path, trace: Path | None, inputs: dict[str, Path]) -> None:
 
 def _model(spec: Any, layer: Layer, gamma_path: Path) -> tuple[RMSNorm, list[str]]:
     from approxnorm.cli.models import model_of_codes, model_of_layer, read_gamma
-    from approxnorm.run.job import with_gamma
+    from approxnorm.layer_model import with_gamma
 
     gamma = read_gamma(gamma_path)
     assert gamma is not None

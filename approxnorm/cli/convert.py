@@ -57,7 +57,6 @@ def convert(
     norm in it is compared with the model's, in ONNX Runtime. All else in the graph stays as it is.
     """
     from approxnorm.export.rewrite import convert as write_converted
-    from approxnorm.run.job import calibrated_model
     from approxnorm.spec import load_spec
 
     with step_bar() as progress:
@@ -66,7 +65,6 @@ def convert(
             load_spec(spec),
             calibrate,
             out,
-            calibrated_model=calibrated_model,
             evaluate_path=evaluate,
             only=only or (),
             skip=skip or (),

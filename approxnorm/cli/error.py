@@ -62,8 +62,8 @@ def measure_file(
 
 def _measure(spec: Any, layer: Layer, gamma: Any, report: Any) -> dict[str, Any]:
     from approxnorm.cli.models import model_of_layer
+    from approxnorm.layer_model import with_gamma
     from approxnorm.metrics import bound
-    from approxnorm.run.job import with_gamma
 
     layer, notes = with_gamma(layer, gamma)
     model, more = model_of_layer(spec, layer, lambda done: report("calibrate", done))

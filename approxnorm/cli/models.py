@@ -9,8 +9,8 @@ import numpy as np
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.inputs import Layer, load_array, open_activations
+from approxnorm.layer_model import calibrated_model
 from approxnorm.model import RMSNorm
-from approxnorm.run.job import calibrated_model
 from approxnorm.spec import RMSNormSpec
 
 

@@ -146,7 +146,7 @@ def _of_layer(
     import numpy as np
 
     from approxnorm.cli.models import model_of_layer, spec_of_dim
-    from approxnorm.run.job import with_gamma
+    from approxnorm.layer_model import with_gamma
 
     layer, notes = with_gamma(layer, gamma)
     model, more = model_of_layer(spec_of_dim(spec, dim, None), layer)

@@ -59,7 +59,7 @@ def describe(source: str, dim: Any, gamma_path: Any, input_path: Any, layer: Any
 
 def _of_input(source: str, spec: Any, gamma: Any, path: Any, name: Any) -> dict[str, Any]:
     from approxnorm.cli.models import model_of_layer, pick_layer
-    from approxnorm.run.job import with_gamma
+    from approxnorm.layer_model import with_gamma
 
     layer, notes = with_gamma(pick_layer(path, name), gamma)
     model, more = model_of_layer(spec, layer)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import onnx
 
-from approxnorm.calibrate import Calibration
 from approxnorm.errors import ApproxNormError
 from approxnorm.export.norms import Norm
 from approxnorm.export.norms.wiring import opset_of
@@ -29,16 +28,9 @@ from approxnorm.export.rewrite.select import select_norms
 from approxnorm.export.rewrite.session import Session, tapped
 from approxnorm.export.rewrite.verify import check_codes, check_well_formed, converted
 from approxnorm.inputs import Layer
+from approxnorm.layer_model import calibrated_model
 from approxnorm.model import RMSNorm
 from approxnorm.spec.rmsnorm_spec import RMSNormSpec
-
-
-class CalibratedModel(Protocol):
-    """``approxnorm.run.job.calibrated_model``: a layer's model, by its own eps and activations."""
-
-    def __call__(
-        self, spec: RMSNormSpec, layer: Layer, progress: Report | None = None, /
-    ) -> tuple[RMSNorm, Calibration]: ...
 
 
 @dataclass(frozen=True)
@@ -80,7 +72,6 @@ def convert(
     calibrate_path: str | Path,
     out: str | Path,
     *,
-    calibrated_model: CalibratedModel,
     evaluate_path: str | Path | None = None,
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
@@ -106,7 +97,7 @@ def convert(
     _check_dim(spec, norms)
     calibration = Feeds(job.feeds_path, model)
     evaluation = calibration if evaluate_path is None else Feeds(Path(evaluate_path), model)
-    made, notes = job.calibrate(spec, model, norms, calibration, calibrated_model)
+    made, notes = job.calibrate(spec, model, norms, calibration)
     after, replaced = replace_norms(model, made)
     check_well_formed(model, after)
     codes = check_codes(after, job.path, replaced, calibration, job.report("check"))
@@ -154,7 +145,6 @@ class _Job:
         model: onnx.ModelProto,
         norms: Sequence[Norm],
         feeds: Feeds,
-        calibrated_model: CalibratedModel,
     ) -> tuple[list[tuple[Norm, RMSNorm]], dict[str, list[str]]]:
         """The model of each norm, and what was chosen for it, by its name."""
         made, notes = [], {}
