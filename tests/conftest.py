@@ -1,4 +1,4 @@
-"""Fixtures of the tests of commands on ONNX models; other test files have their own of these names."""
+"""Fixtures for commands on ONNX models; other test files have their own of these names."""
 
 from __future__ import annotations
 
