@@ -15,12 +15,12 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_graphs import graph
 from onnx_graphs import rows as graph_rows
 from onnx_models import DIM, EPS, Cli, block_model, rows, weights, write_block
-from onnx_zoo import export
+from onnx_zoo import export, fused
 
 from approxnorm import RMSNorm, RMSNormSpec, load_spec, preset
 from approxnorm.errors import ApproxNormError
 from approxnorm.export.norms import find_norms
-from approxnorm.export.onnx import DOMAIN
+from approxnorm.export.onnx import DOMAIN, OP_TYPE
 from approxnorm.export.rewrite import ConvertReport, convert, load_model
 from approxnorm.export.rewrite.errors import NormErrors, OutputErrors
 from approxnorm.export.rewrite.graph import names_in
@@ -550,3 +550,55 @@ def test_forecasts_stay(opset: int, decibels: dict[str, float], tmp_path: Path) 
         assert done.left_alone["unrecognised"] == []
         assert done.outputs[0]["sqnr_db"] > least
         assert min(norm["sqnr_db"] for norm in done.norms) > 30
+
+
+@pytest.mark.parametrize(
+    ("family", "opset", "fuse"),
+    [
+        ("Llama", 18, False),
+        ("Qwen3", 20, False),
+        ("Gemma", 23, False),
+        ("T5", 18, False),
+        ("Llama", 18, True),
+    ],
+)
+def test_families_lose_their_norms_and_nothing_else(
+    family: str, opset: int, fuse: bool, tmp_path: Path
+) -> None:
+    exported = export(family, opset)
+    exported = fused(exported) if fuse else exported
+    before = exported.model
+    onnx.save(before, tmp_path / "model.onnx")
+    np.savez(tmp_path / "inputs.npz", **exported.inputs)
+    done = convert(
+        tmp_path / "model.onnx",
+        preset("int16-accurate"),
+        tmp_path / "inputs.npz",
+        tmp_path / "q.onnx",
+    )
+    assert len(done.norms) == sum(norm.calls for norm in exported.norms.values())
+    assert done.outputs[0]["sqnr_db"] > 60
+    after = onnx.load(tmp_path / "q.onnx")
+    norms = find_norms(before).norms
+    gone = {place for norm in norms for place in norm.nodes}
+    stay = [n.SerializeToString() for i, n in enumerate(before.graph.node) if i not in gone]
+    kept = [n.SerializeToString() for n in after.graph.node if not _is_ours(n)]
+    # What only the norms read goes too; what stays is as it was, in its order.
+    assert kept == [node for node in stay if node in set(kept)]
+    assert _left(before.graph.initializer, after.graph.initializer)
+    assert _left(before.graph.value_info, after.graph.value_info)
+    for field in ("input", "output", "metadata_props"):
+        assert list(getattr(before.graph, field)) == list(getattr(after.graph, field))
+    assert list(before.metadata_props) == list(after.metadata_props)
+
+
+def _is_ours(node: onnx.NodeProto) -> bool:
+    return node.domain == DOMAIN or any(
+        OP_TYPE in name for name in (*node.input, *node.output, node.name)
+    )
+
+
+def _left(before: Any, after: Any) -> bool:
+    """Whether what is there after is as it was before, but for what is ours."""
+    was = {each.name: each.SerializeToString() for each in before}
+    return all(was.get(e.name) == e.SerializeToString() for e in after if OP_TYPE not in e.name)

@@ -142,6 +142,17 @@ def test_the_node_says_all_about_itself() -> None:
         assert stored[table.name].tolist() == list(table.entries)
 
 
+@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("form", ["codes", "float"])
+def test_every_constant_of_the_graph_is_read(name: str, form: Any) -> None:
+    made = onnx_model(preset_of(name), form=form)
+    read = {i for n in made.graph.node for i in n.input}
+    assert {t.name for t in made.graph.initializer} <= read
+    body = made.functions[0].node
+    inside = {i for n in body for i in n.input} | set(made.functions[0].output)
+    assert {n.output[0] for n in body if n.op_type == "Constant"} <= inside
+
+
 def test_same_model_same_bytes() -> None:
     first, second = (onnx_model(preset_of("outlier4-12bit")) for _ in range(2))
     assert first.SerializeToString(deterministic=True) == second.SerializeToString(

@@ -1,10 +1,12 @@
 """Finding RMSNorms in graphs written by hand: every form, what is none, what is out of reach."""
 
+import re
 from itertools import product
 
 import numpy as np
 import onnx
 import pytest
+from onnx import numpy_helper
 from onnx_graphs import DIM, EPS, GAMMA, PARAMETERS, graph, largest_difference, replaced, rows, run
 
 from approxnorm.errors import ApproxNormError
@@ -507,6 +509,35 @@ def test_operators_of_the_runtime_follow_each_other() -> None:
     found = find_norms(graph(body))
     assert [norm.y for norm in found.norms] == ["a", "c", "d", "y"]
     assert not found.unrecognised
+
+
+HALVES = f"float16[b, 4, {DIM}] x"
+
+
+def test_casts_in_front_of_an_operator_stay() -> None:
+    """They round: what the operator itself reads is normalised."""
+    rounded = "a = Cast <to = 10> (x)  b = Cast <to = 1> (a)"
+    norm = only_norm(graph(f"{rounded} y = RMSNormalization (b, w)", opset=23))
+    assert norm.x == "b" and len(norm.nodes) == 1
+    norm = only_norm(
+        graph("b = Cast <to = 1> (x) y = RMSNormalization (b, w)", inputs=HALVES, opset=23)
+    )
+    assert norm.x == "b"
+
+
+@pytest.mark.parametrize("before", ["", "v = com.microsoft.QuickGelu (x)"])
+def test_half_precision_rows_with_a_float_gamma(before: str) -> None:
+    x = "v" if before else "x"
+    model = graph(f"{before} y = SimplifiedLayerNormalization <axis = -1> ({x}, w)", inputs=HALVES)
+    assert re.search("float16|data type is not known", reason(model))
+
+
+def test_gamma_that_is_no_number() -> None:
+    model = graph("y = SimplifiedLayerNormalization <axis = -1> (x, w)")
+    broken = GAMMA.copy()
+    broken[3] = np.nan
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(broken, "w"))
+    assert reason(model) == "gamma holds numbers that are not finite"
 
 
 def test_a_default_that_a_caller_may_change_is_no_constant() -> None:

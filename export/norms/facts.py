@@ -108,6 +108,8 @@ def gamma_row(gamma: np.ndarray, x: ir.Value) -> np.ndarray:
         raise NotReplaceableError(f"gamma has {gamma.shape[-1]} elements and a row has {hidden}")
     if gamma.dtype != np.float32:
         raise NotReplaceableError(f"gamma is in {gamma.dtype}, not in float32")
+    if not np.isfinite(gamma).all():
+        raise NotReplaceableError("gamma holds numbers that are not finite")
     return np.ascontiguousarray(gamma.reshape(-1))
 
 

@@ -69,13 +69,14 @@ def describe(model: Model, node: ir.Node, kind: Kind, name: str) -> Norm:
     assert x is not None, f"{kind} without input"
     check_outputs(model, node, {0, 3} if skip else {0})
     check_attributes(node, x)
-    addends = added(node) if skip else ()
-    facts.check_float32(model, [name_of(x), name_of(y), *addends])
     place = model.place(node)
+    read = list(model.wiring.nodes[place].input)  # as it stands: the view looks through Casts
+    addends = tuple(each for each in read[:2] + read[3:4] if each) if skip else ()
+    facts.check_float32(model, [*(addends or read[:1]), name_of(y)])
     return Norm(
         name=name,
         kind=kind,
-        x=summed(model, node) if skip else name_of(x),
+        x=summed(model, node) if skip else read[0],
         y=name_of(y),
         gamma=facts.gamma_row(model.constant(gamma_of(node, kind), "gamma"), x),
         eps=facts.positive(stored_eps(node, kind)),
@@ -110,12 +111,6 @@ def stored_eps(node: ir.Node, kind: Kind) -> float:
     if "epsilon" not in node.attributes:
         return DEFAULT_EPS[kind]
     return facts.shortest(np.float32(node.attributes["epsilon"].as_float()))
-
-
-def added(node: ir.Node) -> tuple[str, ...]:
-    """Input, skip and, if there is one, the bias: in the order in which they are added."""
-    bias = node.inputs[3:4]
-    return tuple(name_of(value) for value in (*node.inputs[:2], *bias) if value is not None)
 
 
 def summed(model: Model, node: ir.Node) -> str:

@@ -12,25 +12,27 @@ FLOATS = frozenset(
     {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
 )
 
-# How many leading inputs have the type of the first output, None for all. What shape inference does
-# not know (other domains' operators) is told by the values that it is combined with.
-SAME_TYPE: dict[str, int | None] = {
-    "Add": None,
-    "Div": None,
-    "MatMul": None,
-    "Mul": None,
-    "Pow": 1,
-    "Reciprocal": 1,
-    "ReduceL2": 1,
-    "ReduceMean": 1,
-    "ReduceSum": 1,
-    "ReduceSumSquare": 1,
-    "Reshape": 1,
-    "SimplifiedLayerNormalization": None,
-    "SkipSimplifiedLayerNormalization": None,
-    "Sqrt": 1,
-    "Sub": None,
-    "Transpose": 1,
+_ALL, _FIRST, _SECOND = slice(None), slice(0, 1), slice(1, 2)
+
+# Which inputs have the type of the first output. What shape inference does not know (other domains'
+# operators) is told by the values that it is combined with.
+SAME_TYPE: dict[str, slice] = {
+    "Add": _ALL,
+    "Div": _ALL,
+    "MatMul": _ALL,
+    "Mul": _ALL,
+    "Pow": _FIRST,
+    "Reciprocal": _FIRST,
+    "ReduceL2": _FIRST,
+    "ReduceMean": _FIRST,
+    "ReduceSum": _FIRST,
+    "ReduceSumSquare": _FIRST,
+    "Reshape": _FIRST,
+    "SimplifiedLayerNormalization": _SECOND,  # gamma's: x may have another
+    "SkipSimplifiedLayerNormalization": _ALL,
+    "Sqrt": _FIRST,
+    "Sub": _ALL,
+    "Transpose": _FIRST,
 }
 
 
@@ -79,7 +81,7 @@ def spread_types(graph: ir.Graph) -> bool:
     while changed:
         changed = False
         for node in nodes:
-            inputs = node.inputs[: SAME_TYPE[node.op_type]]
+            inputs = node.inputs[SAME_TYPE[node.op_type]]
             tied = [value for value in (*inputs, *tied_outputs(node)) if value is not None]
             known = {value.dtype for value in tied if value.dtype is not None}
             if len(known) == 1 and any(value.dtype is None for value in tied):

@@ -140,12 +140,13 @@ def held_amount(e: ProgramEmitter, amount: int, within: Interval) -> tuple[Value
 
 def round_real(body: Body, v: Value, rounding: Rounding) -> Value:
     """A dyadic fraction to an integer; its carrier has room for one half more."""
-    half = body.const(0.5, v.carrier)
     match rounding:
         case Rounding.RND_CONV:
             return body.call("Round", v)
         case Rounding.TRN:
             return body.call("Floor", v)
+    half = body.const(0.5, v.carrier)
+    match rounding:
         case Rounding.RND:
             return body.call("Floor", body.call("Add", v, half))
         case Rounding.RND_MIN_INF:

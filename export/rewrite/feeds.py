@@ -63,15 +63,15 @@ class Feeds:
     def _sorted(self, keys: list[str]) -> dict[str, dict[int | None, str]]:
         """Keys by input and run; run None: all."""
         found: dict[str, dict[int | None, str]] = {}
+        unknown = []
         for key in keys:
-            name, run = self._meaning(key)
-            found.setdefault(name, {})[run] = key
+            meaning = self._meaning(key)
+            if meaning is None:
+                unknown.append(key)
+            else:
+                found.setdefault(meaning[0], {})[meaning[1]] = key
         missing = [n for n, i in self._inputs.items() if n not in found and not i.optional]
-        if missing:
-            raise ApproxNormError(
-                f"{self.path} has no array for the model's input {missing[0]!r}; it holds"
-                f" {_listed(keys)}, and the model's inputs are {_listed(self._inputs)}"
-            )
+        self._require_inputs(keys, missing, unknown)
         for name, runs in found.items():
             if None in runs and len(runs) > 1:
                 numbered = _listed(key for run, key in runs.items() if run is not None)
@@ -81,17 +81,29 @@ class Feeds:
                 )
         return found
 
-    def _meaning(self, key: str) -> tuple[str, int | None]:
+    def _require_inputs(self, keys: list[str], missing: list[str], unknown: list[str]) -> None:
+        lacks = f"has no array for the model's input {missing[0]!r}" if missing else ""
+        if unknown:
+            lacks = f"{lacks}; it holds" if lacks else "holds"
+            raise ApproxNormError(
+                f"{self.path} {lacks} {unknown[0]!r}, which is no input of the model; allowed:"
+                f" {_listed(self._inputs)}, and with .0, .1, ... behind the name for several runs"
+            )
+        if missing:
+            raise ApproxNormError(
+                f"{self.path} {lacks}; it holds {_listed(keys)}, and the model's inputs are"
+                f" {_listed(self._inputs)}"
+            )
+
+    def _meaning(self, key: str) -> tuple[str, int | None] | None:
+        """A key's input and run; None if it is of no input."""
         if key in self._inputs:
             return key, None
         name, _, number = key.rpartition(".")
         is_number = number.isascii() and number.isdigit() and number == str(int(number))
         if name in self._inputs and is_number:
             return name, int(number)
-        raise ApproxNormError(
-            f"{self.path} holds {key!r}, which is no input of the model; allowed:"
-            f" {_listed(self._inputs)}, and with .0, .1, ... behind the name for several runs"
-        )
+        return None
 
     def _count(self) -> int:
         numbered = {
