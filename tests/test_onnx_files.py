@@ -397,7 +397,7 @@ def test_files_that_are_no_npz_are_refused(tmp_path: Path) -> None:
     refusal(lambda: Feeds(path, model), "does not exist")
     with open(path, "wb") as stream:
         np.save(stream, ROWS)
-    refusal(lambda: Feeds(path, model), "a single array")
+    refusal(lambda: Feeds(path, model), "damaged or not an .npz archive")
     path.write_bytes(b"PK\3\4 no archive")
     refusal(lambda: Feeds(path, model), "damaged or not an .npz archive")
     np.savez(path, x=ROWS)

@@ -113,6 +113,30 @@ def test_every_form_of_the_root_and_the_products(scaling: str) -> None:
     assert_replaceable(model)
 
 
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("w_box", NORM.replace("w)", "w_box)")),
+        ("one_box", NORM.replace("Reciprocal(", "Div(one_box, ")),
+    ]
+    + [("eps_box", NORM.replace("eps", "eps_box"))]
+    + [("two_box", NORM.replace("Mul(x, x)", "Pow(x, two_box)"))],
+)
+@pytest.mark.parametrize("rank", [2, 3, None])
+def test_constants_with_more_axes_than_a_row_of_the_input(
+    name: str, body: str, rank: int | None
+) -> None:
+    """They would add axes to the output, which a norm does not."""
+    shape = {2: f"[4, {DIM}]", 3: f"[2, 4, {DIM}]", None: ""}[rank]
+    model = graph(body, inputs=f"float{shape} x", outputs="float y")
+    if rank == 3:
+        assert_replaceable(model)
+    elif rank == 2:
+        assert "more axes than what is normalised" in reason(model)
+    else:
+        assert find(model).norms == ()
+
+
 @pytest.mark.parametrize("axes", ["axes = [-1]", "axes = [2], keepdims = 1"])
 def test_axes_as_an_attribute(axes: str) -> None:
     model = graph(NORM.replace("ReduceMean(s, last)", f"ReduceMean<{axes}>(s)"), opset=13)

@@ -1,5 +1,7 @@
 """RMSNorms that are written out in standard operators."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import onnx_ir as ir
 
@@ -38,6 +40,8 @@ def describe(model: Model, product: Product, name: str) -> Norm:
     nodes = model.wiring.between(x, place, model.constants)
     between = [each for node in nodes for each in model.wiring.nodes[node].output if each != y]
     facts.check_float32(model, [x, y], between)
+    for constant in constants_read(model, nodes):
+        facts.check_no_axis_added(repr(constant), model.constants.value(constant), root.x)
     eps = facts.constant_eps(model, root.eps)
     if product.gamma is None:
         gamma = facts.ones(root.x)
@@ -54,6 +58,12 @@ def describe(model: Model, product: Product, name: str) -> Norm:
         nodes=model.wiring.removable(nodes, place),
         place=place,
     )
+
+
+def constants_read(model: Model, nodes: Iterable[int]) -> list[str]:
+    """The constants that nodes read, by name."""
+    read = {each for node in nodes for each in model.wiring.nodes[node].input}
+    return sorted(each for each in read if each in model.constants)
 
 
 def reduced_axes(model: Model, reduction: ir.Node) -> list[int] | None:

@@ -93,16 +93,26 @@ def is_row(shape: Iterable[object]) -> bool:
     return last != 1 and all(each == 1 for each in leading)
 
 
+def check_no_axis_added(what: str, constant: np.ndarray, x: ir.Value) -> None:
+    """A constant with more axes than x would give them to the result, which has those of x."""
+    if x.shape is None and constant.ndim > 1:
+        raise NotReplaceableError(
+            f"{what} has {constant.ndim} axes, and how many there are of what is normalised is not"
+            " known"
+        )
+    if x.shape is not None and constant.ndim > len(x.shape):
+        raise NotReplaceableError(f"{what} has more axes than what is normalised")
+
+
 def gamma_row(gamma: np.ndarray, x: ir.Value) -> np.ndarray:
     """gamma as float32 (dim,), from what a graph multiplies by: a row or one number."""
+    check_no_axis_added("gamma", gamma, x)
     hidden = last_size(x)
     if gamma.size == 1:
         if hidden is None:
             raise NotReplaceableError("its hidden size is dynamic")
         gamma = np.broadcast_to(gamma.reshape(()), (hidden,))
-    if x.shape is not None and gamma.ndim > len(x.shape):
-        raise NotReplaceableError("gamma has more axes than what is normalised")
-    if gamma.ndim > 1 and (x.shape is None or not is_row(gamma.shape)):
+    if gamma.ndim > 1 and not is_row(gamma.shape):
         raise NotReplaceableError(f"gamma differs between rows: its shape is {gamma.shape}")
     if hidden is not None and gamma.shape[-1] != hidden:
         raise NotReplaceableError(f"gamma has {gamma.shape[-1]} elements and a row has {hidden}")

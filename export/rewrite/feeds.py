@@ -6,6 +6,7 @@ input NAME in one run after the other.
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -171,10 +172,12 @@ def _keys(path: Path) -> list[str]:
 def _opened(path: Path) -> Iterator[np.lib.npyio.NpzFile]:
     # NumPy leaves a file open that it opened itself and cannot read.
     with damage_is_an_error(str(path)), open(path, "rb") as stream:
-        stored = np.load(stream, allow_pickle=False)
-        if not isinstance(stored, np.lib.npyio.NpzFile):
-            raise ApproxNormError(f"{path} is a single array; write it with numpy.savez, by name")
-        with stored:
+        if not zipfile.is_zipfile(stream):
+            raise ApproxNormError(
+                f"{path} is damaged or not an .npz archive; write it with numpy.savez"
+            )
+        stream.seek(0)
+        with np.load(stream, allow_pickle=False) as stored:
             yield stored
 
 
