@@ -118,9 +118,9 @@ def test_every_form_of_the_root_and_the_products(scaling: str) -> None:
     [
         ("w_box", NORM.replace("w)", "w_box)")),
         ("one_box", NORM.replace("Reciprocal(", "Div(one_box, ")),
-    ]
-    + [("eps_box", NORM.replace("eps", "eps_box"))]
-    + [("two_box", NORM.replace("Mul(x, x)", "Pow(x, two_box)"))],
+        ("eps_box", NORM.replace("eps", "eps_box")),
+        ("two_box", NORM.replace("Mul(x, x)", "Pow(x, two_box)")),
+    ],
 )
 @pytest.mark.parametrize("rank", [2, 3, None])
 def test_constants_with_more_axes_than_a_row_of_the_input(
