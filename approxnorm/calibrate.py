@@ -65,21 +65,78 @@ def calibrate(spec: RMSNormSpec, blocks: Blocks, gamma: np.ndarray) -> Calibrati
 
     Raises ApproxNormError if there are no rows, or gamma does not fit them.
     """
+    calibrator = Calibrator(spec, gamma)
+    if calibrator.needs_data:
+        for block in blocks():
+            calibrator.see(block)
+    return calibrator.finish()
+
+
+class Calibrator:
+    """Calibration of one layer whose activations come piece by piece, as a model runs.
+
+    spec, gamma: as for ``calibrate``. Give each block to ``see``, then call ``finish``; how the
+    data is cut into blocks makes no difference. A bounded number of rows is kept, and none if no
+    open field needs them.
+
+    Raises ApproxNormError if gamma is no row of finite numbers, or is not the spec's dim.
+    """
+
+    def __init__(self, spec: RMSNormSpec, gamma: np.ndarray) -> None:
+        self._gamma = _checked_gamma(gamma)
+        self._spec = spec.with_dim(len(self._gamma))
+        dim = len(self._gamma)
+        self._x, self._y = _Range(np.zeros(dim), np.zeros(dim)), _Range(0.0, 0.0)
+        self._sample = _Sample(dim, keep=bool(spec.statistic.missing()))
+
+    @property
+    def needs_data(self) -> bool:
+        """Whether anything is open; if not, ``finish`` gives the spec back."""
+        return bool(self._spec.missing())
+
+    @property
+    def rows(self) -> int:
+        """How many rows were seen."""
+        return self._sample.seen
+
+    def see(self, block: np.ndarray) -> None:
+        """Take in a block of real activations (..., dim); empty ones do nothing.
+
+        Raises ApproxNormError for rows of another length and for NaN or infinity.
+        """
+        dim = len(self._gamma)
+        if block.shape[-1] != dim:
+            raise ApproxNormError(f"rows have {block.shape[-1]} elements, gamma has {dim}")
+        rows = block.reshape(-1, dim)
+        if not len(rows):
+            return
+        _check_finite(rows, self.rows)
+        self._x = self._x.with_(_Range.of(rows, axis=0))
+        weight = self._gamma + self._spec.normalize.adds_one
+        self._y = self._y.with_(_Range.of(rmsnorm_float64(rows, weight, self._spec.eps)))
+        self._sample.add(rows)
+
+    def finish(self) -> Calibration:
+        """Choose what is open; ApproxNormError if that needs rows and none were seen."""
+        if not self.needs_data:
+            return Calibration(self._spec)
+        if not self.rows:
+            raise ApproxNormError("there are no rows to calibrate on; give at least one")
+        notes: list[str] = []
+        spec = _calibrate_x(self._spec, self._x, notes)
+        spec = _calibrate_statistic(spec, self._sample, notes)
+        spec = _calibrate_format(spec, "y", self._y, notes)
+        spec = _calibrate_gamma(spec, self._gamma, notes)
+        return Calibration(spec, notes)
+
+
+def _checked_gamma(gamma: np.ndarray) -> np.ndarray:
     gamma = np.asarray(gamma, np.float64)
     if gamma.ndim != 1 or gamma.size == 0:
         raise ApproxNormError(f"gamma has shape {gamma.shape}; allowed: one number a channel")
     if not np.isfinite(gamma).all():
         raise ApproxNormError("gamma must be finite real numbers")
-    spec = spec.with_dim(len(gamma))
-    if not spec.missing():
-        return Calibration(spec)
-    seen = _observe(blocks, gamma, spec)
-    notes: list[str] = []
-    spec = _calibrate_x(spec, seen, notes)
-    spec = _calibrate_statistic(spec, seen, notes)
-    spec = _calibrate_format(spec, "y", seen.y, notes)
-    spec = _calibrate_gamma(spec, gamma, notes)
-    return Calibration(spec, notes)
+    return gamma
 
 
 @dataclass(frozen=True)
@@ -107,35 +164,6 @@ class _Range:
         return np.maximum(self.above, self.below)
 
 
-@dataclass
-class _Seen:
-    """What one pass over the data left."""
-
-    x: _Range  # of each channel
-    y: _Range
-    sample: np.ndarray  # (rows, dim) float32
-
-
-def _observe(blocks: Blocks, gamma: np.ndarray, spec: RMSNormSpec) -> _Seen:
-    dim = len(gamma)
-    x, y = _Range(np.zeros(dim), np.zeros(dim)), _Range(0.0, 0.0)
-    sample = _Sample(dim)
-    for block in blocks():
-        if block.shape[-1] != dim:
-            raise ApproxNormError(f"rows have {block.shape[-1]} elements, gamma has {dim}")
-        rows = block.reshape(-1, dim)
-        if not len(rows):
-            continue
-        _check_finite(rows, sample.seen)
-        x = x.with_(_Range.of(rows, axis=0))
-        exact = rmsnorm_float64(rows, gamma + spec.normalize.adds_one, spec.eps)
-        y = y.with_(_Range.of(exact))
-        sample.add(rows)
-    if sample.seen == 0:
-        raise ApproxNormError("there are no rows to calibrate on; give at least one")
-    return _Seen(x, y, sample.rows())
-
-
 def _check_finite(rows: np.ndarray, seen: int) -> None:
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
@@ -148,10 +176,11 @@ class _Sample:
     """Evenly spaced rows of a stream of unknown length, the same however it is cut in blocks.
 
     Every stride-th row is kept; when the store is full, every second one is dropped and the
-    stride doubles.
+    stride doubles. keep: whether rows are kept, or only counted.
     """
 
-    def __init__(self, dim: int) -> None:
+    def __init__(self, dim: int, keep: bool) -> None:
+        self._keep = keep
         self._capacity = max(2, min(MAX_SAMPLE_ROWS, MAX_SAMPLE_ELEMENTS // dim))
         self._stride = 1
         self._rows: list[np.ndarray] = []
@@ -159,9 +188,11 @@ class _Sample:
 
     def add(self, rows: np.ndarray) -> None:
         first = -self.seen % self._stride
+        self.seen += len(rows)
+        if not self._keep:
+            return
         for row in rows[first :: self._stride]:
             self._rows.append(np.array(row))
-        self.seen += len(rows)
         while len(self._rows) > self._capacity:
             self._rows = self._rows[::2]
             self._stride *= 2
@@ -170,18 +201,18 @@ class _Sample:
         return np.stack(self._rows)
 
 
-def _calibrate_x(spec: RMSNormSpec, seen: _Seen, notes: list[str]) -> RMSNormSpec:
+def _calibrate_x(spec: RMSNormSpec, seen: _Range, notes: list[str]) -> RMSNormSpec:
     shifts = spec.channel_shifts
     if shifts is None:
-        return _calibrate_format(spec, "x", seen.x.divided(1.0), notes)
+        return _calibrate_format(spec, "x", seen.divided(1.0), notes)
     if shifts.shifts is not None:
-        return _calibrate_format(spec, "x", seen.x.divided(np.exp2(shifts.shifts)), notes)
+        return _calibrate_format(spec, "x", seen.divided(np.exp2(shifts.shifts)), notes)
     if spec.x.scale is None:
         # The largest channel takes the largest factor; the scale serves the small ones.
-        spec = _calibrate_format(spec, "x", seen.x.divided(2.0**shifts.max_shift), notes)
+        spec = _calibrate_format(spec, "x", seen.divided(2.0**shifts.max_shift), notes)
     needed = (
         _ceil_log2(_needed_scale(spec.x, above, below) / float(spec.x.to_format("x").scale))
-        for above, below in zip(seen.x.above.tolist(), seen.x.below.tolist(), strict=True)
+        for above, below in zip(seen.above.tolist(), seen.below.tolist(), strict=True)
     )
     chosen = tuple(min(shifts.max_shift, max(0, n)) for n in needed)
     used = sum(s > 0 for s in chosen)
@@ -243,12 +274,12 @@ def _ceil_log2(value: float) -> int:
     return exponent - (mantissa == 0.5)
 
 
-def _calibrate_statistic(spec: RMSNormSpec, seen: _Seen, notes: list[str]) -> RMSNormSpec:
+def _calibrate_statistic(spec: RMSNormSpec, sample: _Sample, notes: list[str]) -> RMSNormSpec:
     if not spec.statistic.missing():
         return spec
     open_fields = spec.statistic.missing()
     datapath, port = align_datapath(spec)
-    inputs: dict[str, Any] = {"x": _x_codes(spec, seen.sample)}
+    inputs: dict[str, Any] = {"x": _x_codes(spec, sample.rows())}
     if spec.channel_shifts is not None:
         inputs["channel_shift"] = np.array(spec.channel_shifts.shifts, np.int64)
     codes = NumpyBackend(datapath).run_traced(inputs)[port.name]

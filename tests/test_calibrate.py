@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 
 from approxnorm import ApproxNormError, EpsWarning, RMSNorm, RMSNormSpec, preset, preset_names
-from approxnorm.calibrate import MAX_SAMPLE_ROWS, Calibration, calibrate, calibrate_array
+from approxnorm.calibrate import (
+    MAX_SAMPLE_ROWS,
+    Calibration,
+    Calibrator,
+    calibrate,
+    calibrate_array,
+)
 from approxnorm.reference import rmsnorm_float64
 
 OPEN: dict[str, Any] = {
@@ -243,6 +249,23 @@ def test_blocks_of_any_size_give_the_same(rows: int) -> None:
         done = calibrate(spec, lambda s=sizes: cut(x, s), gamma)  # type: ignore[misc]
         assert done.spec == want.spec
         assert done.notes == want.notes
+
+
+@pytest.mark.parametrize("statistic", ["full", "low_bit"])
+def test_a_calibrator_is_fed_piece_by_piece(statistic: str) -> None:
+    x, gamma = activations(30)
+    spec = RMSNormSpec(**OPEN | {"statistic": {"method": statistic}})
+    fed = Calibrator(spec, gamma)
+    assert fed.needs_data
+    for block in (x[:7].reshape(7, 1, DIM), x[:0], x[7:]):
+        fed.see(block)
+    assert fed.rows == 30
+    assert fed.finish() == calibrate_array(spec, x, gamma)
+    done = Calibrator(fed.finish().spec, gamma)
+    assert not done.needs_data
+    assert done.finish() == Calibration(fed.finish().spec)
+    with pytest.raises(ApproxNormError, match="there are no rows to calibrate on"):
+        Calibrator(spec, gamma).finish()
 
 
 def test_the_sample_is_evenly_spaced() -> None:
