@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 from exact_integers import OVERFLOWS, ROUNDINGS
 
+from approxnorm import RMSNorm, RMSNormSpec
+from approxnorm.errors import ApproxNormError
 from approxnorm.methods.function import RSQRT_METHODS
 
 Fields = dict[str, Any]
@@ -186,3 +188,16 @@ def corner_rows(lo: int, hi: int, zero: int, dim: int, seed: int) -> np.ndarray:
         row[rng.integers(0, dim)] = hi
         rows.append(np.clip(row, lo, hi))
     return np.stack([np.asarray(r, np.int64) for r in rows])
+
+
+def spec_model(seed: int) -> tuple[RMSNorm, np.ndarray] | None:
+    """A model of a random spec, and rows that reach its corners; None if it is not legal."""
+    try:
+        spec = RMSNormSpec.model_validate(random_spec(seed))
+        gamma = np.random.default_rng(seed).normal(size=spec.dim or 1)
+        model = RMSNorm(spec, gamma)
+        model.assembly.require_datapath()
+    except ApproxNormError:
+        return None
+    form = model.assembly.x_format
+    return model, corner_rows(form.lo, form.hi, form.zero_point, model.dim, seed)

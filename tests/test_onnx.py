@@ -11,7 +11,7 @@ import pytest
 from hls_cases import preset_model
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
-from random_specs import corner_rows, random_spec
+from random_specs import spec_model
 
 from approxnorm import RMSNorm, RMSNormSpec
 from approxnorm.errors import ApproxNormError
@@ -25,19 +25,6 @@ OPSETS = (13, 15, 17, 18, 20, 21, 22, 23)
 
 def preset_of(name: str, dim: int = 37) -> RMSNorm:
     return preset_model(name, dim)
-
-
-def spec_model(seed: int) -> tuple[RMSNorm, np.ndarray] | None:
-    """A model of a random spec, and rows that reach its corners; None if it is not legal."""
-    try:
-        spec = RMSNormSpec.model_validate(random_spec(seed))
-        gamma = np.random.default_rng(seed).normal(size=spec.dim or 1)
-        model = RMSNorm(spec, gamma)
-        model.assembly.require_datapath()
-    except ApproxNormError:
-        return None
-    form = model.assembly.x_format
-    return model, corner_rows(form.lo, form.hi, form.zero_point, model.dim, seed)
 
 
 def backends(model: RMSNorm, opset: int = 21) -> dict[str, Any]:

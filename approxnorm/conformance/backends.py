@@ -20,6 +20,7 @@ BACKENDS: dict[str, str] = {
     "onnx": "approxnorm.export.onnx.runtimes:OrtBackend",
     "onnx-reference": "approxnorm.export.onnx.runtimes:ReferenceBackend",
     "qonnx": "approxnorm.export.qonnx.backend:QonnxBackend",
+    "torch": "approxnorm.conformance.torch_runner:TorchRunner",
 }
 
 
@@ -78,4 +79,5 @@ def _open(name: str, model: RMSNorm, lanes: int) -> Backend:
 
 def _remedy(module_name: str) -> str:
     """The extra that brings what a backend's module imports."""
-    return " (pip install 'approxnorm[onnx]')" if ".export." in module_name else ""
+    extra = "onnx" if ".export." in module_name else "torch" if "torch" in module_name else ""
+    return f" (pip install 'approxnorm[{extra}]')" if extra else ""

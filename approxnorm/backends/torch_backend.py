@@ -1,0 +1,211 @@
+"""The torch executor: a datapath on integer tensors, the same codes as NumPy's.
+
+As in NumPy's, each node is computed in the narrowest of int32 and int64 that holds its arguments,
+its result and the operation's head room, and parts of a program that depend on one narrow element
+signal alone are looked up in tables that ``approxnorm.backends.tabulate`` computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from approxnorm.backends import torch_ops
+from approxnorm.backends.tabulate import MAX_BITS, Cone, cone_values, find_cones
+from approxnorm.program.datapath import Datapath, MapStage, ReduceStage
+from approxnorm.program.interval import Interval, bits_signed
+from approxnorm.program.ops import OPS, limits_act
+from approxnorm.program.signal import Node, Program
+
+BLOCK_ELEMENTS = 1 << 20
+_FARTHEST = 512  # past any width a shift changes nothing any more
+_DTYPES = ((32, torch.int32), (64, torch.int64))
+# A look-up costs about as much as this many additions.
+_LOOKUP_COST = 8
+
+Tensors = dict[str, Tensor]
+
+
+def dtype_of(intervals: list[Interval], head_room: int = 0) -> torch.dtype:
+    """The narrower of int32 and int64 that holds the intervals, head_room bits larger."""
+    need = head_room + max(bits_signed(i.lo, i.hi) for i in intervals)
+    return next(dtype for bits, dtype in _DTYPES if need <= bits)
+
+
+class TorchBackend:
+    """Runs a datapath on two-dimensional tensors of codes on one device."""
+
+    def __init__(self, datapath: Datapath, device: torch.device | str = "cpu") -> None:
+        self.datapath = datapath
+        self.device = torch.device(device)
+        self._plans = {id(s): self._plan(s, tables=True) for s in datapath.programs()}
+        self._traced = {id(s): self._plan(s, tables=False) for s in datapath.programs()}
+
+    @torch.no_grad()
+    def run(self, inputs: Mapping[str, Tensor]) -> Tensor:
+        """Output codes (rows, dim) of element inputs (rows, dim) and channel inputs (dim,).
+
+        Codes are integers of any dtype within their ports' intervals; the result is int32, or
+        int64 if it is wider.
+        """
+        element = next(p.name for p in self.datapath.inputs if p.level == "element")
+        rows = len(inputs[element])
+        size = max(1, BLOCK_ELEMENTS // self.datapath.dim)
+        parts = [
+            self._outputs(self._values(inputs, slice(at, at + size), self._plans))
+            for at in range(0, max(rows, 1), size)
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    @torch.no_grad()
+    def run_traced(self, inputs: Mapping[str, Tensor]) -> Tensors:
+        """Every named signal but the inputs: element (rows, dim), row (rows,)."""
+        values = self._values(inputs, slice(None), self._traced)
+        element = next(p.name for p in self.datapath.inputs if p.level == "element")
+        rows, named = len(inputs[element]), {}
+        given = {p.name for p in self.datapath.inputs}
+        for port in self.datapath.signals():
+            if port.name in given:
+                continue
+            width = self.datapath.dim if port.level == "element" else 1
+            value = values[port.name].expand(rows, width)
+            named[port.name] = value if port.level == "element" else value[:, 0]
+        return named
+
+    def _values(
+        self, inputs: Mapping[str, Tensor], block: slice, plans: Mapping[int, _Plan]
+    ) -> Tensors:
+        values: Tensors = {}
+        for port in self.datapath.inputs:  # x first
+            given = inputs[port.name].to(self.device, dtype_of([port.interval]))
+            values[port.name] = given[block] if port.level == "element" else given[None, :]
+        for stage in self.datapath.stages:
+            if isinstance(stage, MapStage):
+                plan = plans[id(stage)]
+                values |= plan.run([values[n] for n in stage.program.inputs])
+            else:
+                values |= _reduce(stage, values[stage.source], self.datapath)
+        return values
+
+    def _outputs(self, values: Tensors) -> Tensor:
+        y, x = values[self.datapath.output], values[self.datapath.inputs[0].name]
+        port = self.datapath.ports[self.datapath.output]
+        return y.to(dtype_of([port.interval])).expand(len(x), self.datapath.dim)
+
+    def _plan(self, stage: MapStage, *, tables: bool) -> _Plan:
+        narrow: dict[int, Interval] = {}
+        for i, name in enumerate(stage.program.inputs):
+            port = self.datapath.ports[name]
+            if port.level == "element" and port.interval.width <= MAX_BITS:
+                narrow[i] = port.interval
+        return _Plan(stage.program, self.device, narrow if tables else None)
+
+
+class _Plan:
+    """A program made ready: a function of the values so far for each node that is computed.
+
+    narrow: inputs whose cones are tabulated; then the outputs alone are computed, else every
+    named signal.
+    """
+
+    def __init__(
+        self, program: Program, device: torch.device, narrow: Mapping[int, Interval] | None
+    ) -> None:
+        self._device = device
+        nodes = program.nodes
+        cones = {} if narrow is None else self._cones(program, narrow)
+        live = (
+            program.needed(given=frozenset(cones)) if narrow is not None else set(range(len(nodes)))
+        )
+        named = {i: n.name for i, n in enumerate(nodes) if n.name and n.op != "input"}
+        self._results = {i: n for i, n in named.items() if narrow is None or i in program.outputs}
+        self._constants = {
+            i: torch.tensor([[n.attrs["value"]]], dtype=dtype_of([n.interval]), device=device)
+            for i, n in enumerate(nodes)
+            if n.op == "const"
+        }
+        self._steps = [
+            (i, cones.get(i) or _step(nodes[i], nodes, device))
+            for i in sorted(live)
+            if nodes[i].op not in ("input", "const")
+        ]
+
+    def run(self, inputs: list[Tensor]) -> Tensors:
+        """Signals by name; values keep broadcastable (row, channel) shapes."""
+        values: dict[int, Tensor] = dict(enumerate(inputs)) | self._constants
+        for i, compute in self._steps:
+            values[i] = compute(values)
+        return {name: values[i] for i, name in self._results.items()}
+
+    def _cones(self, program: Program, narrow: Mapping[int, Interval]) -> dict[int, Any]:
+        cones = find_cones(program, narrow, lookup_cost=_LOOKUP_COST)
+        return {cone.node: self._table(program, cone) for cone in cones}
+
+    def _table(self, program: Program, cone: Cone) -> Callable[[dict[int, Tensor]], Tensor]:
+        lo = program.nodes[cone.source].interval.lo
+        dtype = dtype_of([program.nodes[cone.node].interval])
+        held = torch.from_numpy(cone_values(program, cone).copy())
+        entries, source = held.to(self._device, dtype), cone.source
+        return lambda values: torch_ops.take(entries, values[source] - lo)
+
+
+def _step(
+    node: Node, nodes: tuple[Node, ...], device: torch.device
+) -> Callable[[dict[int, Tensor]], Tensor]:
+    """What computes one node from the values of the nodes before it."""
+    if node.op == "round_shift":
+        return _round_shift(node, nodes)
+    intervals = [node.interval] + [nodes[i].interval for i in node.args]
+    dtype = dtype_of(intervals, OPS[node.op].head_room)
+    args, attrs = node.args, dict(node.attrs)
+    if node.op == "lookup":
+        table = torch.tensor(attrs["table"].entries, dtype=torch.int64, device=device)
+        (index,), result = args, dtype_of([node.interval])
+        return lambda values: torch_ops.take(table, values[index]).to(result)
+    operation = torch_ops.OPERATIONS[node.op]
+    return lambda values: operation(*(values[a].to(dtype) for a in args), **attrs)
+
+
+def _round_shift(node: Node, nodes: tuple[Node, ...]) -> Callable[[dict[int, Tensor]], Tensor]:
+    value, amount = (nodes[i].interval for i in node.args)
+    attrs = dict(node.attrs)
+    lo, hi, overflow, rounding = (attrs[k] for k in ("lo", "hi", "overflow", "rounding"))
+    dtype = dtype_of([node.interval, value], OPS[node.op].head_room)
+    limited = limits_act(attrs, value, amount)
+    largest = min(amount.hi, _FARTHEST)
+    at, by = node.args
+
+    def compute(values: dict[int, Tensor]) -> Tensor:
+        v = values[at].to(dtype)
+        shift = values[by].clamp(-_FARTHEST, _FARTHEST).to(dtype)
+        if largest > 0:
+            right = shift.clamp(min=0) if amount.lo < 0 else shift
+            v = torch_ops.shift_right(v, right, rounding, largest)
+        if amount.lo < 0:
+            v, left = v.to(torch.int64), (-shift).clamp(min=0).to(torch.int64)
+            if lo is None:
+                return (v << left.clamp(max=62)).to(dtype)
+            return torch_ops.shift_left_limited(v, left, lo, hi, overflow).to(dtype)
+        return torch_ops.limit(v, lo, hi, overflow).to(dtype) if limited else v
+
+    return compute
+
+
+def _reduce(stage: ReduceStage, values: Tensor, datapath: Datapath) -> Tensors:
+    values = values.expand(values.shape[0], datapath.dim)
+    part = values[:, stage.start : stage.stop : stage.stride]
+    if stage.kind == "sum":
+        dtype = dtype_of([datapath.ports[stage.outputs[0]].interval])
+        return {stage.outputs[0]: part.sum(dim=1, keepdim=True, dtype=dtype)}
+    if stage.kind == "max":
+        return {stage.outputs[0]: part.amax(dim=1, keepdim=True)}
+    return dict(zip(stage.outputs, _largest(part, len(stage.outputs)), strict=True))
+
+
+def _largest(part: Tensor, k: int) -> tuple[Tensor, ...]:
+    if part.shape[1] < k:
+        part = torch.nn.functional.pad(part, (0, k - part.shape[1]))
+    return part.topk(k, dim=1).values.split(1, dim=1)
