@@ -40,6 +40,14 @@ class RMSNorm:
         self.spec = self.assembly.spec
         self.gamma = self._gamma_codes(np.asarray(gamma))
 
+    @classmethod
+    def of(cls, assembly: Assembly, gamma: np.ndarray) -> RMSNorm:
+        """The model of a spec that has been assembled already; gamma as ``RMSNorm`` takes it."""
+        model = cls.__new__(cls)
+        model.assembly, model.spec = assembly, assembly.spec
+        model.gamma = model._gamma_codes(np.asarray(gamma))
+        return model
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as what makes it: the resolved spec and gamma's codes."""
         return type(self), (self.spec, self.gamma)

@@ -1,0 +1,6 @@
+"""Brevitas layers: train with the arithmetic of the hardware, and put it into a real model."""
+
+from approxnorm.nn.quant_rmsnorm import QuantRMSNorm
+from approxnorm.nn.quantizers import SpecActQuant, SpecWeightQuant
+
+__all__ = ["QuantRMSNorm", "SpecActQuant", "SpecWeightQuant"]

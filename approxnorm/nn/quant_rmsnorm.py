@@ -1,0 +1,526 @@
+"""QuantRMSNorm: a Brevitas layer whose output is, bit for bit, that of the hardware."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import torch
+from brevitas.nn.mixin import ActQuantType, QuantWeightMixin, WeightQuantType
+from brevitas.nn.quant_layer import QuantInputOutputLayer
+from brevitas.quant_tensor import IntQuantTensor, QuantTensor
+from torch import Tensor, nn
+
+from approxnorm.backends.torch_backend import TorchBackend
+from approxnorm.errors import ApproxNormError
+from approxnorm.formats import Format, Overflow
+from approxnorm.methods.format_field import FormatSpec
+from approxnorm.methods.normalizers import root_float
+from approxnorm.model import RMSNorm
+from approxnorm.nn.functions import FloatRMSNorm, Replace
+from approxnorm.nn.quantizers import CODE_BITS, FormatQuant, SpecActQuant, SpecWeightQuant
+from approxnorm.rmsnorm import Assembly, assemble
+from approxnorm.spec import RMSNormSpec, preset
+
+_FORMATS = {"x": "input_quant", "gamma": "weight_quant", "y": "output_quant"}
+_EXACT_BITS = 25  # signed codes that float32 holds
+_KEPT = 8  # assemblies; a learned scale leaves old ones behind
+
+
+class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
+    """RMSNorm over the last axis, computed as a spec's hardware computes it.
+
+    Forward: x (..., dim) is quantised by ``input_quant``, the weight by ``weight_quant``; the
+    spec's integer datapath runs on their codes and gives those of y, whose format is
+    ``output_quant``'s. The returned ``IntQuantTensor`` has float32 value and scale, and its
+    ``int()`` equals ``layer.model()(codes)`` in train and in eval mode. Backward: straight through
+    the roundings, with the true gradient of RMSNorm.
+
+    normalized_shape: dim, the length of a row. spec: a preset's name or a spec; the layer puts in
+    dim and, if given, eps. input_quant, weight_quant, output_quant: by default what the spec says;
+    any Brevitas quantiser to integers with one scale and zero point 0 may take their place, and then
+    its width, sign and scale take the spec's. With input_quant=None a QuantTensor is expected.
+    learn_scales: the default quantisers' scales are parameters. Keywords such as
+    ``input_bit_width`` change single numbers, as in all Brevitas layers.
+
+    Where a quantiser is switched off (``disable_quant``, as Brevitas' calibration_mode does) or
+    ``calibrating`` is True, the layer is the float RMSNorm. Works inside ``torch.compile`` with a
+    graph break. Raises ApproxNormError that names the layer: for an open spec (calibrate first),
+    rows of another length, a QuantTensor of another format, NaN.
+    """
+
+    def __init__(
+        self,
+        normalized_shape: int | Sequence[int],
+        spec: RMSNormSpec | str = "int8-linear",
+        *,
+        eps: float | None = None,
+        input_quant: ActQuantType | None = SpecActQuant,
+        weight_quant: WeightQuantType | None = SpecWeightQuant,
+        output_quant: ActQuantType | None = SpecActQuant,
+        return_quant_tensor: bool = True,
+        learn_scales: bool = False,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        **kwargs: Any,
+    ) -> None:
+        nn.Module.__init__(self)
+        self.layer_name = ""
+        self.calibrating = False
+        dim = _dim(normalized_shape)
+        spec = preset(spec) if isinstance(spec, str) else spec
+        self._spec = spec.with_dim(dim).replace(**({} if eps is None else {"eps": float(eps)}))
+        start = torch.zeros if spec.normalize.adds_one else torch.ones
+        self.weight = nn.Parameter(start(dim, device=device, dtype=dtype))
+        quantizers = {"x": input_quant, "gamma": weight_quant, "y": output_quant}
+        _require_prefixes(kwargs)
+        kwargs = _numbers(self._spec, quantizers, learn_scales) | kwargs
+        QuantInputOutputLayer.__init__(
+            self,
+            input_quant,
+            output_quant,
+            tie_input_output_quant=False,
+            return_quant_tensor=return_quant_tensor,
+            **kwargs,
+        )
+        QuantWeightMixin.__init__(self, weight_quant, **kwargs)
+        self.register_buffer("spec_json", torch.zeros(0, dtype=torch.uint8))
+        self._assemblies: dict[Any, tuple[Assembly, TorchBackend]] = {}
+        self._take(self._spec)
+
+    # --- what Brevitas asks of a layer ------------------------------------------------------------
+
+    @property
+    def channelwise_separable(self) -> bool:
+        return False
+
+    @property
+    def output_channel_dim(self) -> int:
+        return 0
+
+    @property
+    def requires_export_handler(self) -> bool:  # the base's reads a proxy that is not there
+        return False
+
+    # --- the spec, and what it is at this moment --------------------------------------------------
+
+    @property
+    def dim(self) -> int:
+        """The length of a row."""
+        assert self._spec.dim is not None
+        return self._spec.dim
+
+    @property
+    def spec(self) -> RMSNormSpec:
+        """The spec with dim, eps and the quantisers' scales of this moment; it may be open."""
+        others = [name for name in _FORMATS if self._format_quant(name) is None]
+        forms = {name: self._foreign_format(name) for name in others}
+        return self._own_spec().replace(**{n: form for n, form in forms.items() if form})
+
+    def _own_spec(self) -> RMSNormSpec:
+        """The spec with the scales of our quantisers."""
+        changes = {}
+        for name in _FORMATS:
+            quantizer = self._format_quant(name)
+            if quantizer is not None and not quantizer.is_open:
+                changes[name] = _written(quantizer.current_format())
+        return self._spec.replace(**changes) if changes else self._spec
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether nothing is open."""
+        return not self.spec.missing()
+
+    def set_spec(self, spec: RMSNormSpec) -> None:
+        """Take the scales, steps and factors of a spec of the same dim and formats.
+
+        Raises ApproxNormError, and changes nothing, if the spec is of another dim, or of another
+        width, sign, zero point or mode of x, gamma or y.
+        """
+        spec = spec.with_dim(self.dim)
+        for name in _FORMATS:
+            quantizer = self._format_quant(name)
+            theirs = getattr(spec, name)
+            ours = _written(quantizer.form) if quantizer is not None else getattr(self._spec, name)
+            if _shape(theirs) != _shape(ours):
+                raise ApproxNormError(
+                    f"{self._title}: the spec's {name} is {_shape(theirs)}; allowed: the layer's,"
+                    f" {_shape(ours)}"
+                )
+        self._take(spec)
+
+    def model(self) -> RMSNorm:
+        """The NumPy model with the scales and the weight of this moment.
+
+        Raises ApproxNormError, with the layer's name, if the layer is not calibrated.
+        """
+        with torch.no_grad():
+            assembly, _ = self._assembled(self._complete(self.spec))
+            ours = self._format_quant("gamma") is not None
+            gamma = self._spec_gamma(assembly) if ours else self._foreign_gamma()
+            return RMSNorm.of(assembly, _integers(gamma))
+
+    # --- forward ----------------------------------------------------------------------------------
+
+    def forward(self, x: Tensor | QuantTensor) -> Tensor | IntQuantTensor:
+        """x: (..., dim), real or an IntQuantTensor of the spec's x format.
+
+        Returns an IntQuantTensor, or with return_quant_tensor=False its value in x's dtype.
+        """
+        from approxnorm.nn.export import exported
+
+        made = exported(self, x)
+        return self._forward(x) if made is None else made
+
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _forward(self, x: Tensor | QuantTensor) -> Tensor | IntQuantTensor:
+        self._check_rows(x)
+        real = x.value if isinstance(x, QuantTensor) else x
+        with torch.autocast(real.device.type, enabled=False):
+            if self.calibrating:
+                return self._float(real.to(torch.float32), self._true_weight()).to(real.dtype)
+            quant_x = self.input_quant(self._float32(x))
+            if not isinstance(quant_x, QuantTensor):
+                self._require_quant_input()
+                return self._float(quant_x, self._true_weight()).to(real.dtype)
+            y = self._quantised(quant_x)
+        if isinstance(y, QuantTensor) and self.return_quant_tensor:
+            return y
+        return (y.value if isinstance(y, QuantTensor) else y).to(real.dtype)
+
+    def _quantised(self, x: IntQuantTensor) -> Tensor | IntQuantTensor:
+        self._check_format(x)
+        spec, gamma, fake = self._spec_with_input(x), None, None
+        # A quantiser of Brevitas may take its scale from the data, so it comes before the datapath.
+        if self._format_quant("gamma") is None:
+            gamma = self._foreign_gamma()
+            spec = spec.replace(gamma=self._brevitas_format("gamma", gamma))
+        if self._format_quant("y") is None:
+            fake = self.output_quant(self._float(x.value, self._true_weight()))
+            if not isinstance(fake, QuantTensor):
+                return fake
+            spec = spec.replace(y=self._brevitas_format("y", fake))
+        assembly, backend = self._assembled(self._complete(spec))
+        gamma = self._spec_gamma(assembly) if gamma is None else gamma
+        if fake is None:
+            gain = root_float(spec.normalize.gamma_gain_squared(assembly.context))
+            weight = gamma.value / gain + (1.0 if spec.normalize.adds_one else 0.0)
+            fake = self.output_quant(self._float(x.value, weight))
+            if not isinstance(fake, QuantTensor):
+                return fake
+        codes = self._codes(x, RMSNorm.of(assembly, _integers(gamma)), backend)
+        scale = fake.scale.to(torch.float32)
+        value = (codes - assembly.context.y.zero_point).to(torch.float32) * scale.detach()
+        return fake.set(value=Replace.apply(fake.value, value), scale=scale)
+
+    @torch.no_grad()
+    def _codes(self, x: IntQuantTensor, model: RMSNorm, backend: TorchBackend) -> Tensor:
+        """y's codes, of x's shape: the one place where the datapath runs."""
+        inputs = {n: torch.from_numpy(v.astype(np.int64)) for n, v in model.channel_inputs.items()}
+        codes = (x.value / x.scale).round_() + x.zero_point
+        inputs["x"] = codes.reshape(-1, self.dim).to(torch.int32)
+        return backend.run(inputs).view(x.value.shape)
+
+    def _float(self, x: Tensor, weight: Tensor) -> Tensor:
+        y: Tensor = FloatRMSNorm.apply(x.to(torch.float32), weight, self._spec.eps)
+        return y
+
+    def _true_weight(self) -> Tensor:
+        return self.weight.to(torch.float32) + (1.0 if self._spec.normalize.adds_one else 0.0)
+
+    # --- quantisers -------------------------------------------------------------------------------
+
+    def _format_quant(self, name: str) -> FormatQuant | None:
+        """The tensor_quant of x, gamma or y, if it is ours."""
+        proxy = getattr(self, _FORMATS[name], None)
+        fused = getattr(proxy, "fused_activation_quant_proxy", None)
+        held = getattr(fused, "tensor_quant", None) if name != "gamma" else proxy.tensor_quant
+        return held if isinstance(held, FormatQuant) else None
+
+    def _foreign_format(self, name: str) -> FormatSpec | None:
+        """The format that a Brevitas quantiser has in eval mode; None without one."""
+        proxy = getattr(self, _FORMATS[name])
+        if not proxy.is_quant_enabled:
+            return None
+        with torch.no_grad():
+            ends = [proxy.scale(), proxy.zero_point(), proxy.bit_width()]
+        empty = torch.zeros(0)
+        return self._brevitas_format(name, IntQuantTensor(empty, *ends, proxy.is_signed, False))
+
+    def _brevitas_format(self, name: str, tensor: IntQuantTensor) -> FormatSpec:
+        """The format of x, gamma or y that a Brevitas quantiser has made."""
+        scale, zero = tensor.scale, tensor.zero_point
+        if scale.numel() != 1 or zero.numel() != 1 or float(zero) != 0:
+            raise ApproxNormError(
+                f"{self._title}: {_FORMATS[name]} has a scale of shape {tuple(scale.shape)} and the"
+                f" zero point {float(zero.flatten()[0]):g}; allowed: one scale and zero point 0 (for"
+                f" others give the spec's {name}, and leave {_FORMATS[name]} out)"
+            )
+        number = float(scale)
+        self._check_bits(name, int(tensor.bit_width), number)
+        ours: FormatSpec = getattr(self._spec, name)
+        return _with_scale(ours, int(tensor.bit_width), bool(tensor.signed), number)
+
+    def _spec_with_input(self, x: IntQuantTensor) -> RMSNormSpec:
+        """The spec with our quantisers' scales; x's format, if none has it, is the tensor's."""
+        spec = self._own_spec()
+        if self._format_quant("x") is not None:
+            return spec
+        return spec.replace(x=self._brevitas_format("x", x))
+
+    def _spec_gamma(self, assembly: Assembly) -> IntQuantTensor:
+        """The weight, times the part of the constant that is folded into it, by our quantiser."""
+        gain = root_float(assembly.spec.normalize.gamma_gain_squared(assembly.context))
+        return self._quant_gamma((self.weight.to(torch.float64) * gain).to(torch.float32))
+
+    def _foreign_gamma(self) -> IntQuantTensor:
+        if self._spec.normalize.scales_gamma:
+            raise ApproxNormError(
+                f'{self._title}: normalize.constant is "gamma", which scales gamma before it is'
+                ' quantised; allowed with a weight_quant of Brevitas: "table" or "multiplier"'
+            )
+        return self._quant_gamma(self.weight.to(torch.float32))
+
+    def _quant_gamma(self, weight: Tensor) -> IntQuantTensor:
+        quant = self.weight_quant(weight)
+        if not isinstance(quant, IntQuantTensor):
+            raise ApproxNormError(
+                f"{self._title}: weight_quant gives no IntQuantTensor; allowed: a quantiser of"
+                " gamma to integers"
+            )
+        return quant
+
+    # --- assemblies -------------------------------------------------------------------------------
+
+    def _assembled(self, spec: RMSNormSpec) -> tuple[Assembly, TorchBackend]:
+        """The spec's datapath, made ready; made again only when a number of it changed."""
+        device = self.weight.device
+        key = (*(str(getattr(spec, name).to_format(name)) for name in _FORMATS), device)
+        if key not in self._assemblies:
+            try:
+                made = assemble(spec)
+                backend = TorchBackend(made.require_datapath(), device)
+            except ApproxNormError as error:
+                raise ApproxNormError(f"{self._title}: {error}") from None
+            while len(self._assemblies) >= _KEPT:
+                del self._assemblies[next(iter(self._assemblies))]
+            self._assemblies[key] = made, backend
+        return self._assemblies[key]
+
+    def _complete(self, spec: RMSNormSpec) -> RMSNormSpec:
+        missing = spec.missing()
+        if missing:
+            raise ApproxNormError(
+                f"{self._title} is not calibrated: {missing[0]} is open; run"
+                " approxnorm.nn.calibrate(model, batches), or give the layer a spec with every scale"
+            )
+        return spec
+
+    def _take(self, spec: RMSNormSpec) -> None:
+        """Make a spec the layer's: its numbers, and the scales of our quantisers."""
+        shifts = spec.channel_shifts.shifts if spec.channel_shifts else None
+        for name in _FORMATS:
+            quantizer = self._format_quant(name)
+            scale = getattr(spec, name).scale
+            if quantizer is not None:
+                quantizer.set_scale(scale, shifts if name == "x" else None)
+                self._check_bits(name, quantizer.form.width, scale)
+                written = _with_scale(
+                    getattr(spec, name), quantizer.form.width, quantizer.form.signed, scale
+                )
+                spec = spec.replace(**{name: written})
+        self._spec = spec
+        self._assemblies.clear()
+        text = json.dumps(spec.to_dict()).encode()
+        self.spec_json = torch.tensor(list(text), dtype=torch.uint8, device=self.weight.device)
+
+    # --- checks -----------------------------------------------------------------------------------
+
+    @property
+    def _title(self) -> str:
+        return f"layer {self.layer_name}" if self.layer_name else "this QuantRMSNorm"
+
+    def _check_rows(self, x: Tensor | QuantTensor) -> None:
+        real = x.value if isinstance(x, QuantTensor) else x
+        if real.dim() == 0 or real.shape[-1] != self.dim:
+            raise ApproxNormError(
+                f"{self._title}: x has shape {tuple(real.shape)}; allowed: rows of {self.dim}"
+                " elements (the hidden size that the layer was made for)"
+            )
+        if not real.dtype.is_floating_point:
+            raise ApproxNormError(f"{self._title}: x has dtype {real.dtype}; allowed: real numbers")
+        wraps = self._spec.x.overflow is Overflow.WRAP
+        bad = ~torch.isfinite(real) if wraps else torch.isnan(real)
+        if bool(bad.any()):
+            at = tuple(int(i) for i in torch.nonzero(bad)[0])
+            raise ApproxNormError(
+                f"{self._title}: x holds {float(real[at])} at {at}; allowed: numbers (look for the"
+                " layer before it that made it, or lower the learning rate)"
+            )
+
+    def _check_format(self, x: IntQuantTensor) -> None:
+        want = self._spec.x
+        bits, signed = int(x.bit_width), bool(x.signed)
+        if (bits, signed) != (want.bits, want.signed):
+            kind = {True: "signed", False: "unsigned"}
+            raise ApproxNormError(
+                f"{self._title}: x is a QuantTensor of {bits} bits, {kind[signed]}; allowed: the"
+                f" spec's {want.bits} bits, {kind[want.signed]} (quantise what comes before to that,"
+                " or give the layer a spec of that width)"
+            )
+
+    def _check_bits(self, name: str, bits: int, scale: float | None) -> None:
+        """Codes must be found again from a QuantTensor's float32 value."""
+        exact = scale is None or _is_power_of_two(scale)
+        allowed = _EXACT_BITS if exact else CODE_BITS
+        if bits > allowed:
+            raise ApproxNormError(
+                f"{self._title}: {name} has {bits} bits; allowed: {CODE_BITS}, or {_EXACT_BITS}"
+                " under a power-of-two scale, as a QuantTensor's value is float32"
+            )
+
+    def _require_quant_input(self) -> None:
+        if not self.input_quant.is_quant_enabled and not self.input_quant.disable_quant:
+            raise ApproxNormError(
+                f"{self._title}: x is no QuantTensor and the layer has no input_quant; allowed: a"
+                " QuantTensor of the spec's format, or an input_quant"
+            )
+
+    def _float32(self, x: Tensor | QuantTensor) -> Tensor | QuantTensor:
+        if not isinstance(x, QuantTensor):
+            return x.to(torch.float32)
+        if not isinstance(x, IntQuantTensor):
+            raise ApproxNormError(
+                f"{self._title}: x is a {type(x).__name__}; allowed: an IntQuantTensor or real"
+                " numbers"
+            )
+        if x.value.dtype != torch.float32 or x.scale.dtype != torch.float32:
+            raise ApproxNormError(
+                f"{self._title}: x is a QuantTensor whose value is {x.value.dtype}, from which codes"
+                " cannot be recovered; allowed: float32 value and scale (give x as plain numbers)"
+            )
+        self._check_format(x)
+        return x
+
+    # --- state ------------------------------------------------------------------------------------
+
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        """A new weight makes Brevitas build gamma's quantiser anew; it keeps its scale."""
+        super().register_parameter(name, param)
+        if name == "weight" and "spec_json" in self._buffers:
+            quantizer = self._format_quant("gamma")
+            if quantizer is not None:
+                quantizer.to(self.weight.device)
+                quantizer.set_scale(self._spec.gamma.scale)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied and pickled; assemblies are made again."""
+        return {**self.__dict__, "_assemblies": {}}
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        metadata: Any,
+        strict: bool,
+        missing: list[str],
+        unexpected: list[str],
+        errors: list[str],
+    ) -> None:
+        """A float model's checkpoint has the weight alone, and leaves the calibration as it is."""
+        key = f"{prefix}spec_json"
+        text = state_dict.get(key)
+        rest = {k: v for k, v in state_dict.items() if k != key}
+        super()._load_from_state_dict(rest, prefix, metadata, strict, missing, unexpected, errors)
+        missing[:] = [each for each in missing if each != key]
+        if text is None:
+            return
+        try:
+            self.set_spec(RMSNormSpec(**json.loads(bytes(text.tolist()))))
+        except (ApproxNormError, ValueError, TypeError) as error:
+            errors.append(f"{key}: {error}")
+
+    def extra_repr(self) -> str:
+        spec = self.spec
+        return f"{self.dim}, eps={spec.eps}, statistic={spec.statistic.method}, rsqrt={spec.rsqrt.method}"
+
+
+def _dim(normalized_shape: int | Sequence[int]) -> int:
+    sizes = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+    if len(sizes) != 1:
+        raise ApproxNormError(
+            f"normalized_shape is {tuple(sizes)}; allowed: one number, as rows are the last axis"
+        )
+    return int(sizes[0])
+
+
+def _numbers(spec: RMSNormSpec, quantizers: dict[str, Any], learn_scales: bool) -> dict[str, Any]:
+    """The keywords that make our quantisers those of the spec."""
+    kwargs: dict[str, Any] = {}
+    for name, quantizer in quantizers.items():
+        if quantizer not in (SpecActQuant, SpecWeightQuant):
+            continue
+        form: FormatSpec = getattr(spec.replace(**{name: getattr(spec, name).with_modes()}), name)
+        power_of_two = form.scale is None and form.calibrate == "pow2"
+        power_of_two |= form.scale is not None and _is_power_of_two(form.scale)
+        numbers = {
+            "bit_width": form.bits,
+            "signed": form.signed,
+            "zero_point": form.zero_point,
+            "rounding": form.rounding,
+            "overflow": form.overflow,
+            "scaling_impl_type": "parameter" if learn_scales else "const",
+            "restrict_scaling_type": "power_of_two" if learn_scales and power_of_two else "fp",
+        }
+        prefix = _FORMATS[name].removesuffix("quant")
+        kwargs |= {f"{prefix}{key}": value for key, value in numbers.items()}
+    return kwargs
+
+
+def _require_prefixes(kwargs: dict[str, Any]) -> None:
+    prefixes = tuple(name.removesuffix("quant") for name in _FORMATS.values())
+    for name in kwargs:
+        if not name.startswith(prefixes):
+            raise TypeError(
+                f"QuantRMSNorm got the keyword {name}; allowed besides its own: numbers of its"
+                f" quantisers, which begin with {', '.join(prefixes)}"
+            )
+
+
+def _written(form: Format) -> FormatSpec:
+    return FormatSpec(
+        bits=form.width,
+        signed=form.signed,
+        scale=float(form.scale),
+        zero_point=form.zero_point,
+        rounding=form.rounding,
+        overflow=form.overflow,
+    )
+
+
+def _with_scale(form: FormatSpec, bits: int, signed: bool, scale: float | None) -> FormatSpec:
+    form = form.with_modes().model_copy(update={"bits": bits, "signed": signed})
+    return form if scale is None else form.with_scale(scale)
+
+
+def _shape(form: FormatSpec) -> str:
+    """What calibration does not change."""
+    kind, full = "signed" if form.signed else "unsigned", form.with_modes()
+    return (
+        f"{form.bits} bits, {kind}, zero point {form.zero_point}, {full.rounding}, {full.overflow}"
+    )
+
+
+def _is_power_of_two(scale: float) -> bool:
+    fraction = Fraction(scale)
+    return fraction.numerator & (fraction.numerator - 1) == 0
+
+
+def _integers(tensor: IntQuantTensor) -> np.ndarray:
+    """The codes of a parameter."""
+    codes = (tensor.value / tensor.scale).round() + tensor.zero_point
+    integers: np.ndarray = codes.detach().to("cpu", torch.int64).numpy()
+    return integers
