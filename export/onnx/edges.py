@@ -7,6 +7,8 @@ where the format is one of theirs.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from approxnorm.backends.numpy_backend import storage_dtype
@@ -17,9 +19,19 @@ from approxnorm.formats import Format, Overflow, Rounding
 from approxnorm.model import RMSNorm
 
 
-def quantize(body: Body, model: RMSNorm, x: str) -> str:
-    """Codes, in their storage type, of float32 x (..., dim)."""
+def x_edge(model: RMSNorm, on_grid: bool) -> Format:
+    """How x becomes codes: as its format says, but to the nearest code if x was made from codes.
+
+    A code times a scale, in float32 and divided by it again, may be one ulp below the code, which
+    TRN takes for the code below.
+    """
     form = model.assembly.x_format
+    return replace(form, rounding=Rounding.RND_CONV) if on_grid else form
+
+
+def quantize(body: Body, model: RMSNorm, x: str, on_grid: bool = False) -> str:
+    """Codes, in their storage type, of float32 x (..., dim); on_grid as for `x_edge`."""
+    form = x_edge(model, on_grid)
     dtype = storage_dtype(model.assembly.front.inputs[0].interval)
     scale = Value(body.tensor(np.asarray(float(form.scale), np.float32)), Carrier.F32, "const")
     value = without_channel_factors(body, model, Value(x, Carrier.F32, "element"))

@@ -75,10 +75,12 @@ def float_parts(
     x: str,
     y: str,
     prefix: str = "",
+    on_grid: bool = False,
 ) -> Parts:
     """Nodes from float32 x (..., dim) to float32 y: quantise, the norm on codes, dequantise.
 
     Finite x gives, bit for bit, ``model.dequantize(model(model.quantize(x)))`` rounded to float32.
+    on_grid: x is codes times the scale, of which the codes are wanted back (`edges.x_edge`).
     Raises ApproxNormError as code_parts does.
     """
     _check_opset(opset)
@@ -87,7 +89,7 @@ def float_parts(
     inner = code_parts(
         model,
         opset=opset,
-        x=edges.quantize(body, model, x),
+        x=edges.quantize(body, model, x, on_grid),
         y=body.reserve("y_codes"),
         prefix=prefix,
     )

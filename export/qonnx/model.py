@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,34 +57,37 @@ def qonnx_model(
     wrapper = ModelWrapper(made)
     for pass_ in (GiveUniqueNodeNames(), InferShapes(), InferDataTypes()):
         wrapper = wrapper.transform(pass_)
-    _annotate(wrapper, model, form)
+    (node,) = (n for n in wrapper.graph.node if n.domain == DOMAIN)
+    annotate(wrapper, model, node, "y" if form == "float" else "")
     return wrapper
 
 
-def _annotate(wrapper: ModelWrapper, model: RMSNorm, form: Form) -> None:
-    """Datatypes that QONNX cannot infer: of the ends, the codes at the norm, and its parameters."""
-    datapath = model.assembly.require_datapath()
-    (node,) = (n for n in wrapper.graph.node if n.domain == DOMAIN)
-    codes = {
-        node.input[0]: datatype_name(model.assembly.x_format),
-        node.output[0]: datatype_name(model.assembly.context.y),
-    }
-    channels = {p.name: p.interval for p in datapath.inputs}
-    names: dict[str, str] = {}
-    for name, values in parameters(model).items():
-        ends = channels.get(name) or Interval(int(values.min()), int(values.max()))
-        names[name] = fitting_name(ends.lo, ends.hi)
-    if form == "float":
-        held = _only_reader(wrapper, node.output[0])
-        codes[held.output[0]] = codes[node.output[0]]
-        names["y"] = real_name(model.assembly.context.y)
-    for name, datatype in (names | codes).items():
+def annotate(wrapper: ModelWrapper, model: RMSNorm, node: Any, y: str) -> None:
+    """Set datatypes that QONNX cannot infer: of the codes at the norm's node, and its parameters.
+
+    y: the float32 values of form "float"; "" for none.
+    """
+    form = model.assembly.context.y
+    names = dict(
+        zip(node.input, (datatype_name(model.assembly.x_format), *_fitting(model)), strict=True)
+    )
+    names[node.output[0]] = datatype_name(form)
+    if y:
+        names[y] = real_name(form)
+        # A Cast, whose output's datatype QONNX does not infer, puts the codes into float32.
+        for reader in wrapper.find_consumers(node.output[0]):
+            if reader.op_type == "Cast":
+                names[reader.output[0]] = names[node.output[0]]
+    for name, datatype in names.items():
         wrapper.set_tensor_datatype(name, DataType[datatype])
 
 
-def _only_reader(wrapper: ModelWrapper, name: str) -> Any:
-    (reader,) = wrapper.find_consumers(name)
-    return reader
+def _fitting(model: RMSNorm) -> Iterator[str]:
+    """Datatypes of the node's inputs after x."""
+    channels = {p.name: p.interval for p in model.assembly.require_datapath().inputs}
+    for name, values in parameters(model).items():
+        ends = channels.get(name) or Interval(int(values.min()), int(values.max()))
+        yield fitting_name(ends.lo, ends.hi)
 
 
 def _check_leading(leading: Sequence[int]) -> None:

@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 from approxnorm.errors import ApproxNormError
 from approxnorm.export.onnx.body import Body, Value
 from approxnorm.export.onnx.carriers import Carrier
-from approxnorm.export.onnx.edges import without_channel_factors
+from approxnorm.export.onnx.edges import without_channel_factors, x_edge
 from approxnorm.export.onnx.parts import Parts, code_parts
 from approxnorm.export.qonnx.modes import QuantModes, quant_modes
 from approxnorm.formats import Format
@@ -30,21 +30,23 @@ def quant_parts(
     opset: int,
     x: str,
     y: str,
+    prefix: str = "",
+    on_grid: bool = False,
 ) -> Parts:
     """Nodes from float32 x (..., dim) to float32 y: Div, Quant, the norm, Quant, Mul.
 
     Casts to and from the norm's integers stand around it. Computes what ``float_parts`` does,
-    where QONNX rounds as its names say. Raises ApproxNormError as ``quant_modes`` does, and for an
-    x with a zero point.
+    where QONNX rounds as its names say; prefix and on_grid as there. Raises ApproxNormError as
+    ``quant_modes`` does, and for an x with a zero point.
     """
-    x_form, y_form = model.assembly.x_format, model.assembly.context.y
+    x_form, y_form = x_edge(model, on_grid), model.assembly.context.y
     if x_form.zero_point:
         raise ApproxNormError(
             f"x.zero_point is {x_form.zero_point}; QONNX's Quant adds it before it rounds, which"
             ' gives other codes at ties; allowed: 0, or export the form "codes"'
         )
     initializers: list[onnx.TensorProto] = []
-    body = Body(opset, "", initializers)
+    body = Body(opset, prefix, initializers)
 
     def number(name: str, value: float) -> str:
         """A constant of its own: QONNX gives shared ones random names."""
@@ -67,6 +69,7 @@ def quant_parts(
         opset=opset,
         x=codes,
         y=body.reserve("y_codes"),
+        prefix=prefix,
     )
     body.nodes += inner.nodes
     held = _cast(body, inner.nodes[0].output[0], "y_held", np.dtype(np.float32))

@@ -42,23 +42,51 @@ def replace_norms(
     """
     result = onnx.ModelProto()
     result.CopyFrom(model)
-    _import_domain(result)
-    opset, names, functions = opset_of(model) or MIN_OPSET, names_in(model), _Functions(result)
+    insertion = Insertion(result)
     gone: set[int] = set()
     put: dict[int, list[onnx.NodeProto]] = {}
     replaced = []
     for norm, made in pairs:
-        prefix = _free_prefix(norm.name, names)
-        parts = float_parts(made, opset=opset, x=norm.x, y=norm.y, prefix=prefix)
-        node = _node(parts)
-        node.op_type = functions.name_of(parts.function)
+        prefix = insertion.free_prefix(norm.name)
+        parts = float_parts(made, opset=insertion.opset, x=norm.x, y=norm.y, prefix=prefix)
+        node = insertion.add(parts)
         gone.update(norm.nodes)
         put[norm.place] = [*sum_nodes(norm, prefix), *parts.nodes]
-        result.graph.initializer.extend(parts.initializers)
         replaced.append(Replaced(norm, made, node.op_type, node.output[0]))
     swap_nodes(result, gone, put)
-    result.ir_version = max(result.ir_version, MIN_IR)
     return result, replaced
+
+
+class Insertion:
+    """A model into which norms are put: it imports our domain, in an IR version with functions.
+
+    opset: of the default domain. Raises ApproxNormError if our domain is taken.
+    """
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        import_domain(model, DOMAIN, DOMAIN_VERSION)
+        model.ir_version = max(model.ir_version, MIN_IR)
+        self.opset = opset_of(model) or MIN_OPSET
+        self._model, self._names, self._functions = model, names_in(model), _Functions(model)
+
+    def free_prefix(self, name: str) -> str:
+        """What no name of the model begins with; of two norms of one name, each has its own."""
+        prefix, number = f"{name}/{OP_TYPE}/", 1
+        while any(taken.startswith(prefix) for taken in self._names):
+            number += 1
+            prefix = f"{name}/{OP_TYPE}_{number}/"
+        self._names.add(prefix)
+        return prefix
+
+    def add(self, parts: Parts) -> onnx.NodeProto:
+        """Add the initializers and, unless there is its like, the function of a norm.
+
+        Returns the norm's node, among parts.nodes, which now calls the function by its name.
+        """
+        (node,) = [node for node in parts.nodes if node.domain == DOMAIN]
+        node.op_type = self._functions.name_of(parts.function)
+        self._model.graph.initializer.extend(parts.initializers)
+        return node
 
 
 class _Functions:
@@ -96,26 +124,13 @@ def _body(function: onnx.FunctionProto) -> bytes:
     return unnamed.SerializeToString(deterministic=True)
 
 
-def _node(parts: Parts) -> onnx.NodeProto:
-    (node,) = [node for node in parts.nodes if node.domain == DOMAIN]
-    return node
-
-
-def _free_prefix(name: str, names: set[str]) -> str:
-    """What no name of the model begins with."""
-    prefix, number = f"{name}/{OP_TYPE}/", 1
-    while any(taken.startswith(prefix) for taken in names):
-        number += 1
-        prefix = f"{name}/{OP_TYPE}_{number}/"
-    return prefix
-
-
-def _import_domain(model: onnx.ModelProto) -> None:
-    versions = [entry.version for entry in model.opset_import if entry.domain == DOMAIN]
+def import_domain(model: onnx.ModelProto, domain: str, version: int) -> None:
+    """Let a model import a domain; ApproxNormError if it imports another version of it."""
+    versions = [entry.version for entry in model.opset_import if entry.domain == domain]
     if not versions:
-        model.opset_import.append(helper.make_opsetid(DOMAIN, DOMAIN_VERSION))
-    elif versions != [DOMAIN_VERSION]:
+        model.opset_import.append(helper.make_opsetid(domain, version))
+    elif versions != [version]:
         raise ApproxNormError(
-            f"the model has version {versions[0]} of the domain {DOMAIN}; allowed:"
-            f" {DOMAIN_VERSION}, so convert the original model"
+            f"the model has version {versions[0]} of the domain {domain}; allowed:"
+            f" {version}, so convert the original model"
         )
