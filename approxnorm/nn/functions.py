@@ -13,24 +13,32 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from approxnorm.formats import Format, Overflow, Rounding
+from approxnorm.formats import Format, Overflow, Rounding, lowest
 
 
-def quantize(x: Tensor, scale: Tensor, form: Format) -> Tensor:
-    """Codes less the zero point, as float32, of real float32 x.
+def quantize(x: Tensor, scale: Tensor, form: Format) -> tuple[Tensor, Tensor | None]:
+    """Codes less the zero point, as float32, of real float32 x; and where none was limited.
 
     scale: float32, of one element or one for each channel. The division is float32, as
-    ``Format.quantize`` has it; infinities lie outside every format. No gradient.
+    ``Format.quantize`` has it; infinities lie outside every format. The second is None where no
+    code was limited at all. No gradient.
     """
     lo, hi = form.lo - form.zero_point, form.hi - form.zero_point
     rounded = _rounded(x / scale, form.rounding)
+    if not rounded.numel():
+        return rounded, None
+    least, most = rounded.aminmax()
+    if least >= lowest(lo, hi, form.overflow) and most <= hi:
+        return rounded, None
+    return _limited(rounded, lo, hi, form), (rounded >= lo) & (rounded <= hi)
+
+
+def _limited(rounded: Tensor, lo: int, hi: int, form: Format) -> Tensor:
     match form.overflow:
-        case Overflow.SAT:
-            return rounded.clamp_(lo, hi)
-        case Overflow.SAT_SYM:
-            return rounded.clamp_(max(lo, -max(hi, 1)), hi)
+        case Overflow.SAT | Overflow.SAT_SYM:
+            return rounded.clamp(lowest(lo, hi, form.overflow), hi)
         case Overflow.SAT_ZERO:
-            return rounded.masked_fill_((rounded < lo) | (rounded > hi), 0)
+            return rounded.masked_fill((rounded < lo) | (rounded > hi), 0)
         case Overflow.WRAP:
             # In float64, where sums of a float32 and a format's ends are exact up to 2**53.
             field = torch.fmod(rounded.to(torch.float64), float(1 << form.width)) - lo
@@ -39,14 +47,14 @@ def quantize(x: Tensor, scale: Tensor, form: Format) -> Tensor:
 
 
 def _rounded(ratio: Tensor, rounding: Rounding) -> Tensor:
-    """A new tensor of ratio rounded to integers."""
+    """ratio rounded to integers, perhaps in place."""
     match rounding:
         case Rounding.TRN:
-            return ratio.floor()
+            return ratio.floor_()
         case Rounding.TRN_ZERO:
-            return ratio.trunc()
+            return ratio.trunc_()
         case Rounding.RND_CONV:
-            return ratio.round()
+            return ratio.round_()
         case Rounding.RND:
             return _half_up(ratio)
         case Rounding.RND_MIN_INF:
@@ -67,36 +75,38 @@ def _half_up(v: Tensor) -> Tensor:
 class FakeQuantize(Function):
     """Real x to the real values of its codes.
 
-    Backward: x's gradient passes where x lies within the format; the scale's is, per element, code
-    minus real value in LSBs there and the code itself outside (Esser et al., Learned Step Size
-    Quantization, ICLR 2020, equation 3).
+    Backward: x's gradient passes where no end of the format was passed; the scale's is, per
+    element, code minus real value in LSBs there and the code itself outside (Esser et al., Learned
+    Step Size Quantization, ICLR 2020, equation 3).
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: Tensor, form: Format) -> Tensor:
-        codes = quantize(x, scale, form)
-        ctx.form = form
-        ctx.save_for_backward(x, scale, codes if ctx.needs_input_grad[1] else None)
+        codes, inside = quantize(x, scale, form)
+        learned = ctx.needs_input_grad[1]
+        ctx.save_for_backward(inside, *((x, scale, codes) if learned else (None, None, None)))
         return codes * scale
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, scale, codes = ctx.saved_tensors
-        inside, grad_x, grad_scale = _inside(x, scale, ctx.form), None, None
+        inside, x, scale, codes = ctx.saved_tensors
+        grad_x, grad_scale = None, None
         if ctx.needs_input_grad[0]:
-            grad_x = grad * inside
+            grad_x = grad if inside is None else grad * inside
         if codes is not None:
-            steps = torch.where(inside, codes - x / scale, codes)
-            grad_scale = (grad * steps).sum_to_size(scale.shape)
+            grad_scale = scale_gradient(grad, codes, x / scale, inside, scale)
         return grad_x, grad_scale, None
 
 
-def _inside(x: Tensor, scale: Tensor, form: Format) -> Tensor:
-    """Where x is within half an LSB of the format's ends."""
-    lo, hi = form.lo - form.zero_point, form.hi - form.zero_point
-    ratio = x / scale
-    return (ratio >= lo - 0.5) & (ratio <= hi + 0.5)
+def scale_gradient(
+    grad: Tensor, codes: Tensor, ratio: Tensor, inside: Tensor | None, scale: Tensor
+) -> Tensor:
+    """The gradient of codes * scale with respect to the scale, of the scale's shape."""
+    steps = codes - ratio
+    if inside is not None:
+        steps = torch.where(inside, steps, codes)
+    return (grad * steps).sum_to_size(scale.shape)
 
 
 class FloatRMSNorm(Function):
@@ -108,7 +118,7 @@ class FloatRMSNorm(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gamma: Tensor, eps: float) -> Tensor:
-        root = _inverse_root(x, eps)
+        root = inverse_root(x, eps)
         ctx.save_for_backward(x, gamma, root)
         return x * root * gamma
 
@@ -116,24 +126,62 @@ class FloatRMSNorm(Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, gamma, root = ctx.saved_tensors
-        return *_rmsnorm_gradients(grad, x, gamma, root, ctx.needs_input_grad), None
+        return *rmsnorm_gradients(grad, x * root, gamma, root, ctx.needs_input_grad), None
 
 
-def _inverse_root(x: Tensor, eps: float) -> Tensor:
-    mean = x.square().mean(dim=-1, keepdim=True).add_(eps)
+class HardwareRMSNorm(Function):
+    """The value of y's codes, with the gradients of RMSNorm quantised to y's format.
+
+    x: (..., dim), gamma: (dim,), float32; codes: y's, of x's shape, less the zero point; scale: of
+    y. Backward is that of FloatRMSNorm and then FakeQuantize; what it needs of the float norm is
+    computed there.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, gamma: Tensor, scale: Tensor, codes: Tensor, form: Format, eps: float
+    ) -> Tensor:
+        ctx.save_for_backward(x, gamma, scale, codes)
+        ctx.form, ctx.eps = form, eps
+        return codes * scale
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, gamma, scale, codes = ctx.saved_tensors
+        root, form, grad_scale = inverse_root(x, ctx.eps), ctx.form, None
+        normalized = x * root
+        lo, hi = form.lo - form.zero_point, form.hi - form.zero_point
+        least, most = codes.aminmax() if codes.numel() else (codes.new_tensor(0),) * 2
+        inside, learned = None, ctx.needs_input_grad[2]
+        if learned or least <= lo or most >= hi:
+            ratio = normalized * gamma / scale
+            inside = (ratio >= lo - 0.5) & (ratio <= hi + 0.5)
+            if learned:
+                grad_scale = scale_gradient(grad, codes.to(grad.dtype), ratio, inside, scale)
+            grad = grad * inside
+        grads = rmsnorm_gradients(grad, normalized, gamma, root, ctx.needs_input_grad)
+        return *grads, grad_scale, None, None, None
+
+
+def inverse_root(x: Tensor, eps: float) -> Tensor:
+    """1 / sqrt(mean(x**2) + eps) of each row, (..., 1); 0 where the root is 0."""
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)  # one pass, and no overflow
+    mean = norm.square_().div_(x.shape[-1]).add_(eps)
     return mean.rsqrt().masked_fill_(mean == 0, 0)
 
 
-def _rmsnorm_gradients(
-    grad: Tensor, x: Tensor, gamma: Tensor, root: Tensor, wanted: tuple[bool, ...]
+def rmsnorm_gradients(
+    grad: Tensor, normalized: Tensor, gamma: Tensor, root: Tensor, wanted: tuple[bool, ...]
 ) -> tuple[Tensor | None, Tensor | None]:
-    grad_x, grad_gamma, normalized = None, None, x * root
-    if wanted[0]:
-        inner = grad * gamma
-        along = (inner * normalized).mean(dim=-1, keepdim=True)
-        grad_x = inner.addcmul_(normalized, along, value=-1).mul_(root)
+    """Gradients with respect to x and gamma; normalized: x * root. May overwrite normalized."""
+    grad_x, grad_gamma = None, None
     if wanted[1]:
         grad_gamma = (grad * normalized).sum_to_size(gamma.shape)
+    if wanted[0]:
+        inner = grad * gamma
+        along = torch.linalg.vecdot(inner, normalized).unsqueeze(-1) / inner.shape[-1]
+        grad_x = inner.sub_(normalized.mul_(along)).mul_(root)
     return grad_x, grad_gamma
 
 

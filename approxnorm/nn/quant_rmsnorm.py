@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -20,14 +22,29 @@ from approxnorm.formats import Format, Overflow
 from approxnorm.methods.format_field import FormatSpec
 from approxnorm.methods.normalizers import root_float
 from approxnorm.model import RMSNorm
-from approxnorm.nn.functions import FloatRMSNorm, Replace
+from approxnorm.nn.functions import FloatRMSNorm, HardwareRMSNorm, Replace
 from approxnorm.nn.quantizers import CODE_BITS, FormatQuant, SpecActQuant, SpecWeightQuant
 from approxnorm.rmsnorm import Assembly, assemble
 from approxnorm.spec import RMSNormSpec, preset
 
 _FORMATS = {"x": "input_quant", "gamma": "weight_quant", "y": "output_quant"}
 _EXACT_BITS = 25  # signed codes that float32 holds
-_KEPT = 8  # assemblies; a learned scale leaves old ones behind
+_KEPT = 8  # datapaths; a learned scale leaves old ones behind
+
+
+@dataclass(frozen=True)
+class _Datapath:
+    """A spec made ready; gain: what the weight is multiplied by before it becomes codes."""
+
+    assembly: Assembly
+    backend: TorchBackend
+    gain: float
+
+    @classmethod
+    def of(cls, spec: RMSNormSpec, device: torch.device) -> _Datapath:
+        assembly = assemble(spec)
+        gain = root_float(assembly.spec.normalize.gamma_gain_squared(assembly.context))
+        return cls(assembly, TorchBackend(assembly.require_datapath(), device), gain)
 
 
 class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
@@ -41,7 +58,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     normalized_shape: dim, the length of a row. spec: a preset's name or a spec; the layer puts in
     dim and, if given, eps. input_quant, weight_quant, output_quant: by default what the spec says;
-    any Brevitas quantiser to integers with one scale and zero point 0 may take their place, and then
+    any Brevitas quantiser to integers with one scale and zero point 0 may take their place; then
     its width, sign and scale take the spec's. With input_quant=None a QuantTensor is expected.
     learn_scales: the default quantisers' scales are parameters. Keywords such as
     ``input_bit_width`` change single numbers, as in all Brevitas layers.
@@ -51,6 +68,10 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
     graph break. Raises ApproxNormError that names the layer: for an open spec (calibrate first),
     rows of another length, a QuantTensor of another format, NaN.
     """
+
+    input_quant: Any  # Brevitas' mixins make them
+    weight_quant: Any
+    output_quant: Any
 
     def __init__(
         self,
@@ -88,7 +109,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         )
         QuantWeightMixin.__init__(self, weight_quant, **kwargs)
         self.register_buffer("spec_json", torch.zeros(0, dtype=torch.uint8))
-        self._assemblies: dict[Any, tuple[Assembly, TorchBackend]] = {}
+        self._datapaths: dict[Any, _Datapath] = {}
         self._take(self._spec)
 
     # --- what Brevitas asks of a layer ------------------------------------------------------------
@@ -116,18 +137,28 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
     @property
     def spec(self) -> RMSNormSpec:
         """The spec with dim, eps and the quantisers' scales of this moment; it may be open."""
-        others = [name for name in _FORMATS if self._format_quant(name) is None]
-        forms = {name: self._foreign_format(name) for name in others}
-        return self._own_spec().replace(**{n: form for n, form in forms.items() if form})
+        return self._resolved(self._formats())
 
-    def _own_spec(self) -> RMSNormSpec:
-        """The spec with the scales of our quantisers."""
-        changes = {}
-        for name in _FORMATS:
-            quantizer = self._format_quant(name)
-            if quantizer is not None and not quantizer.is_open:
-                changes[name] = _written(quantizer.current_format())
-        return self._spec.replace(**changes) if changes else self._spec
+    def _formats(self) -> dict[str, FormatSpec | float]:
+        """What the quantisers have, those of Brevitas in eval mode; without what has none."""
+        forms = self._own_formats()
+        foreign = {n: self._foreign_format(n) for n in _FORMATS if n not in forms}
+        return forms | {n: form for n, form in foreign.items() if form is not None}
+
+    def _own_formats(self) -> dict[str, FormatSpec | float]:
+        """Of x, gamma and y those that are our quantisers', by their scales; open ones are NaN."""
+        quantizers = {name: self._format_quant(name) for name in _FORMATS}
+        return {n: float(q.scale().detach()) for n, q in quantizers.items() if q is not None}
+
+    def _resolved(self, forms: dict[str, FormatSpec | float]) -> RMSNormSpec:
+        """The spec with formats, or scales that take the place of its own."""
+        changes: dict[str, FormatSpec] = {}
+        for name, form in forms.items():
+            if isinstance(form, FormatSpec):
+                changes[name] = form
+            elif form == form:
+                changes[name] = getattr(self._spec, name).with_scale(form)
+        return self._spec.replace(**changes)
 
     @property
     def is_calibrated(self) -> bool:
@@ -158,10 +189,10 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         Raises ApproxNormError, with the layer's name, if the layer is not calibrated.
         """
         with torch.no_grad():
-            assembly, _ = self._assembled(self._complete(self.spec))
+            datapath = self._datapath(self._formats())
             ours = self._format_quant("gamma") is not None
-            gamma = self._spec_gamma(assembly) if ours else self._foreign_gamma()
-            return RMSNorm.of(assembly, _integers(gamma))
+            gamma = self._spec_gamma(datapath) if ours else self._foreign_gamma()
+            return RMSNorm.of(datapath.assembly, _integers(gamma))
 
     # --- forward ----------------------------------------------------------------------------------
 
@@ -175,7 +206,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         made = exported(self, x)
         return self._forward(x) if made is None else made
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @torch.compiler.disable
     def _forward(self, x: Tensor | QuantTensor) -> Tensor | IntQuantTensor:
         self._check_rows(x)
         real = x.value if isinstance(x, QuantTensor) else x
@@ -193,35 +224,49 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     def _quantised(self, x: IntQuantTensor) -> Tensor | IntQuantTensor:
         self._check_format(x)
-        spec, gamma, fake = self._spec_with_input(x), None, None
         # A quantiser of Brevitas may take its scale from the data, so it comes before the datapath.
-        if self._format_quant("gamma") is None:
+        forms, gamma, fake = self._own_formats(), None, None
+        if "x" not in forms:
+            forms["x"] = self._brevitas_format("x", x)
+        if "gamma" not in forms:
             gamma = self._foreign_gamma()
-            spec = spec.replace(gamma=self._brevitas_format("gamma", gamma))
-        if self._format_quant("y") is None:
+            forms["gamma"] = self._brevitas_format("gamma", gamma)
+        if "y" not in forms:
             fake = self.output_quant(self._float(x.value, self._true_weight()))
             if not isinstance(fake, QuantTensor):
                 return fake
-            spec = spec.replace(y=self._brevitas_format("y", fake))
-        assembly, backend = self._assembled(self._complete(spec))
-        gamma = self._spec_gamma(assembly) if gamma is None else gamma
-        if fake is None:
-            gain = root_float(spec.normalize.gamma_gain_squared(assembly.context))
-            weight = gamma.value / gain + (1.0 if spec.normalize.adds_one else 0.0)
-            fake = self.output_quant(self._float(x.value, weight))
-            if not isinstance(fake, QuantTensor):
-                return fake
-        codes = self._codes(x, RMSNorm.of(assembly, _integers(gamma)), backend)
-        scale = fake.scale.to(torch.float32)
-        value = (codes - assembly.context.y.zero_point).to(torch.float32) * scale.detach()
-        return fake.set(value=Replace.apply(fake.value, value), scale=scale)
+            forms["y"] = self._brevitas_format("y", fake)
+        datapath = self._datapath(forms)
+        gamma = self._spec_gamma(datapath) if gamma is None else gamma
+        codes = self._codes(x, RMSNorm.of(datapath.assembly, _integers(gamma)), datapath.backend)
+        if fake is not None:
+            value = codes.to(torch.float32) * fake.scale.to(torch.float32)
+            return fake.set(value=Replace.apply(fake.value, value.detach()))
+        return self._output(x, gamma, codes, datapath)
+
+    def _output(
+        self, x: IntQuantTensor, gamma: IntQuantTensor, codes: Tensor, datapath: _Datapath
+    ) -> Tensor | IntQuantTensor:
+        """y by our quantiser."""
+        assembly, quantizer = datapath.assembly, self._format_quant("y")
+        weight = gamma.value if datapath.gain == 1 else gamma.value / datapath.gain
+        weight = weight + 1.0 if assembly.spec.normalize.adds_one else weight
+        if quantizer is None or not self.output_quant.is_quant_enabled:
+            return self._float(x.value, weight)
+        form, scale = quantizer.form, quantizer.scale()
+        centered = codes - form.zero_point if form.zero_point else codes
+        value = HardwareRMSNorm.apply(x.value, weight, scale, centered, form, self._spec.eps)
+        ends = quantizer.zero_point, quantizer.bit_width, form.signed
+        return IntQuantTensor(value, scale, *ends, self.training)
 
     @torch.no_grad()
     def _codes(self, x: IntQuantTensor, model: RMSNorm, backend: TorchBackend) -> Tensor:
         """y's codes, of x's shape: the one place where the datapath runs."""
         inputs = {n: torch.from_numpy(v.astype(np.int64)) for n, v in model.channel_inputs.items()}
-        codes = (x.value / x.scale).round_() + x.zero_point
-        inputs["x"] = codes.reshape(-1, self.dim).to(torch.int32)
+        codes = (x.value / x.scale).round_()
+        if float(x.zero_point):
+            codes += x.zero_point
+        inputs["x"] = codes.view(-1, self.dim).to(torch.int32)
         return backend.run(inputs).view(x.value.shape)
 
     def _float(self, x: Tensor, weight: Tensor) -> Tensor:
@@ -237,7 +282,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         """The tensor_quant of x, gamma or y, if it is ours."""
         proxy = getattr(self, _FORMATS[name], None)
         fused = getattr(proxy, "fused_activation_quant_proxy", None)
-        held = getattr(fused, "tensor_quant", None) if name != "gamma" else proxy.tensor_quant
+        held = getattr(proxy if name == "gamma" else fused, "tensor_quant", None)
         return held if isinstance(held, FormatQuant) else None
 
     def _foreign_format(self, name: str) -> FormatSpec | None:
@@ -255,26 +300,21 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         scale, zero = tensor.scale, tensor.zero_point
         if scale.numel() != 1 or zero.numel() != 1 or float(zero) != 0:
             raise ApproxNormError(
-                f"{self._title}: {_FORMATS[name]} has a scale of shape {tuple(scale.shape)} and the"
-                f" zero point {float(zero.flatten()[0]):g}; allowed: one scale and zero point 0 (for"
-                f" others give the spec's {name}, and leave {_FORMATS[name]} out)"
+                f"{self._title}: {_FORMATS[name]} has a scale of shape {tuple(scale.shape)} and"
+                f" the zero point {float(zero.flatten()[0]):g}; allowed: one scale and zero point 0"
+                f" (for others give the spec's {name}, and leave {_FORMATS[name]} out)"
             )
         number = float(scale)
         self._check_bits(name, int(tensor.bit_width), number)
         ours: FormatSpec = getattr(self._spec, name)
         return _with_scale(ours, int(tensor.bit_width), bool(tensor.signed), number)
 
-    def _spec_with_input(self, x: IntQuantTensor) -> RMSNormSpec:
-        """The spec with our quantisers' scales; x's format, if none has it, is the tensor's."""
-        spec = self._own_spec()
-        if self._format_quant("x") is not None:
-            return spec
-        return spec.replace(x=self._brevitas_format("x", x))
-
-    def _spec_gamma(self, assembly: Assembly) -> IntQuantTensor:
+    def _spec_gamma(self, datapath: _Datapath) -> IntQuantTensor:
         """The weight, times the part of the constant that is folded into it, by our quantiser."""
-        gain = root_float(assembly.spec.normalize.gamma_gain_squared(assembly.context))
-        return self._quant_gamma((self.weight.to(torch.float64) * gain).to(torch.float32))
+        weight = self.weight.to(torch.float32)
+        if datapath.gain != 1:
+            weight = (self.weight.to(torch.float64) * datapath.gain).to(torch.float32)
+        return self._quant_gamma(weight)
 
     def _foreign_gamma(self) -> IntQuantTensor:
         if self._spec.normalize.scales_gamma:
@@ -295,27 +335,30 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     # --- assemblies -------------------------------------------------------------------------------
 
-    def _assembled(self, spec: RMSNormSpec) -> tuple[Assembly, TorchBackend]:
-        """The spec's datapath, made ready; made again only when a number of it changed."""
+    def _datapath(self, forms: dict[str, FormatSpec | float]) -> _Datapath:
+        """The datapath of these formats; made again only when a number of it changed."""
         device = self.weight.device
-        key = (*(str(getattr(spec, name).to_format(name)) for name in _FORMATS), device)
-        if key not in self._assemblies:
+        key = (
+            *sorted((n, f if isinstance(f, float) else str(f)) for n, f in forms.items()),
+            device,
+        )
+        if key not in self._datapaths:
+            spec = self._complete(self._resolved(forms))
             try:
-                made = assemble(spec)
-                backend = TorchBackend(made.require_datapath(), device)
+                made = _Datapath.of(spec, device)
             except ApproxNormError as error:
                 raise ApproxNormError(f"{self._title}: {error}") from None
-            while len(self._assemblies) >= _KEPT:
-                del self._assemblies[next(iter(self._assemblies))]
-            self._assemblies[key] = made, backend
-        return self._assemblies[key]
+            while len(self._datapaths) >= _KEPT:
+                del self._datapaths[next(iter(self._datapaths))]
+            self._datapaths[key] = made
+        return self._datapaths[key]
 
     def _complete(self, spec: RMSNormSpec) -> RMSNormSpec:
         missing = spec.missing()
         if missing:
             raise ApproxNormError(
                 f"{self._title} is not calibrated: {missing[0]} is open; run"
-                " approxnorm.nn.calibrate(model, batches), or give the layer a spec with every scale"
+                " approxnorm.nn.calibrate(model, batches), or give a spec with every scale"
             )
         return spec
 
@@ -333,7 +376,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
                 )
                 spec = spec.replace(**{name: written})
         self._spec = spec
-        self._assemblies.clear()
+        self._datapaths.clear()
         text = json.dumps(spec.to_dict()).encode()
         self.spec_json = torch.tensor(list(text), dtype=torch.uint8, device=self.weight.device)
 
@@ -352,10 +395,12 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
             )
         if not real.dtype.is_floating_point:
             raise ApproxNormError(f"{self._title}: x has dtype {real.dtype}; allowed: real numbers")
+        if not real.numel():
+            return
+        least, most = (float(end) for end in real.detach().aminmax())
         wraps = self._spec.x.overflow is Overflow.WRAP
-        bad = ~torch.isfinite(real) if wraps else torch.isnan(real)
-        if bool(bad.any()):
-            at = tuple(int(i) for i in torch.nonzero(bad)[0])
+        if math.isnan(least) or (wraps and math.isinf(max(-least, most))):
+            at = tuple(int(i) for i in torch.nonzero(~torch.isfinite(real))[0])
             raise ApproxNormError(
                 f"{self._title}: x holds {float(real[at])} at {at}; allowed: numbers (look for the"
                 " layer before it that made it, or lower the learning rate)"
@@ -368,8 +413,8 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
             kind = {True: "signed", False: "unsigned"}
             raise ApproxNormError(
                 f"{self._title}: x is a QuantTensor of {bits} bits, {kind[signed]}; allowed: the"
-                f" spec's {want.bits} bits, {kind[want.signed]} (quantise what comes before to that,"
-                " or give the layer a spec of that width)"
+                f" spec's {want.bits} bits, {kind[want.signed]} (quantise what comes before to"
+                " that, or give the layer a spec of that width)"
             )
 
     def _check_bits(self, name: str, bits: int, scale: float | None) -> None:
@@ -399,8 +444,8 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
             )
         if x.value.dtype != torch.float32 or x.scale.dtype != torch.float32:
             raise ApproxNormError(
-                f"{self._title}: x is a QuantTensor whose value is {x.value.dtype}, from which codes"
-                " cannot be recovered; allowed: float32 value and scale (give x as plain numbers)"
+                f"{self._title}: x is a QuantTensor whose value is {x.value.dtype}, from which"
+                " codes cannot be recovered; allowed: float32 value and scale, or plain numbers"
             )
         self._check_format(x)
         return x
@@ -417,8 +462,8 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
                 quantizer.set_scale(self._spec.gamma.scale)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is copied and pickled; assemblies are made again."""
-        return {**self.__dict__, "_assemblies": {}}
+        """What is copied and pickled; datapaths are made again."""
+        return {**self.__dict__, "_datapaths": {}}
 
     def _load_from_state_dict(
         self,
@@ -444,8 +489,9 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
             errors.append(f"{key}: {error}")
 
     def extra_repr(self) -> str:
-        spec = self.spec
-        return f"{self.dim}, eps={spec.eps}, statistic={spec.statistic.method}, rsqrt={spec.rsqrt.method}"
+        spec = self._spec  # not self.spec: torch.export prints modules whose scales have no values
+        methods = f"statistic={spec.statistic.method}, rsqrt={spec.rsqrt.method}"
+        return f"{self.dim}, eps={spec.eps}, {methods}"
 
 
 def _dim(normalized_shape: int | Sequence[int]) -> int:

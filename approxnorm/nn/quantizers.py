@@ -16,7 +16,7 @@ from approxnorm.errors import ApproxNormError
 from approxnorm.formats import Format, Overflow, Rounding
 from approxnorm.nn.functions import FakeQuantize
 
-# An IntQuantTensor's float32 value gives back codes of so many bits, or of any under a power of two.
+# An IntQuantTensor's float32 value gives back codes of so many bits; more under a power of two.
 CODE_BITS = 22
 _LEARNED = {"const": False, "parameter": True}
 _POWER_OF_TWO = {"fp": False, "power_of_two": True}
@@ -32,6 +32,11 @@ class FormatQuant(nn.Module):
 
     Raises ApproxNormError for numbers that make no format.
     """
+
+    bit_width: Tensor
+    zero_point: Tensor
+    held: Tensor
+    factors: Tensor | None
 
     def __init__(
         self,
@@ -115,11 +120,14 @@ class FormatQuant(nn.Module):
 
     def current_format(self) -> Format:
         """The format with the scale as it is now; it must not be open."""
-        return replace(self.form, scale=Fraction(float(self.scale())))
+        return replace(self.form, scale=Fraction(float(self.scale().detach())))
 
     def extra_repr(self) -> str:
-        form = self.form if self.is_open else self.current_format()
-        scale = "open scale" if self.is_open else str(form)
+        if torch.compiler.is_exporting() or torch.onnx.is_in_onnx_export():
+            scale = "scale"  # without a value: torch.export prints modules
+        else:
+            scale = "open scale" if self.is_open else str(self.current_format())
+        form = self.form
         return f"{form.width} bits, {scale}, {'learned' if self.learned else 'fixed'}"
 
     def _apply(self, fn: Any, recurse: bool = True) -> FormatQuant:

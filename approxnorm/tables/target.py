@@ -102,6 +102,7 @@ def _reference(target: Target, frac_bits: int) -> np.ndarray:
     return array
 
 
+@lru_cache(maxsize=1 << 16)
 def log2_floor(value: Fraction, bits: int) -> int:
     """floor(2**bits * log2(value)) for value > 0, by repeated squaring.
 
