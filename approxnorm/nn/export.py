@@ -127,11 +127,16 @@ def _traced(layer: Any, x: Tensor | QuantTensor) -> Tensor | IntQuantTensor:
         )
     real = cast(Tensor, x.value if isinstance(x, QuantTensor) else x)
     rows = real[None] if real.dim() == 1 else real  # the node wants an axis of rows
-    y = _placeholder(rows.to(torch.float32), prepared, layer.layer_name)
+    y = _placeholder(_cast(rows, torch.float32), prepared, layer.layer_name)
     y = y[0] if real.dim() == 1 else y
     if layer.return_quant_tensor:  # TorchScript's managers leave it on
         return _quant_tensor(y, prepared.model)
-    return y if prepared.keeps_float32 else y.to(real.dtype)
+    return y if prepared.keeps_float32 else _cast(y, real.dtype)
+
+
+def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """The older exporter writes a Cast for every `to`."""
+    return x if x.dtype == dtype else x.to(dtype)
 
 
 def _placeholder(x: Tensor, prepared: _Prepared, name: str) -> Tensor:

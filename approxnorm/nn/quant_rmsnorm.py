@@ -183,13 +183,18 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
                 )
         self._take(spec)
 
-    def model(self) -> RMSNorm:
+    def model(self, x: IntQuantTensor | None = None) -> RMSNorm:
         """The NumPy model with the scales and the weight of this moment.
 
-        Raises ApproxNormError, with the layer's name, if the layer is not calibrated.
+        x: a layer without input_quant takes x's format from this tensor, as forward does, and else
+        from its spec. Raises ApproxNormError, with the layer's name, if the layer is not
+        calibrated.
         """
         with torch.no_grad():
-            datapath = self._datapath(self._formats())
+            forms = self._formats()
+            if x is not None and "x" not in forms:
+                forms["x"] = self._brevitas_format("x", x)
+            datapath = self._datapath(forms)
             ours = self._format_quant("gamma") is not None
             gamma = self._spec_gamma(datapath) if ours else self._foreign_gamma()
             return RMSNorm.of(datapath.assembly, _integers(gamma))
