@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from approxnorm.backends.torch_backend import TorchBackend
 from approxnorm.errors import ApproxNormError
 from approxnorm.formats import Format, Overflow
+from approxnorm.layer_model import warnings_of
 from approxnorm.methods.format_field import FormatSpec
 from approxnorm.methods.normalizers import root_float
 from approxnorm.model import RMSNorm
@@ -111,6 +112,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         self.register_buffer("spec_json", torch.zeros(0, dtype=torch.uint8))
         self._datapaths: dict[Any, _Datapath] = {}
         self._take(self._spec)
+        self.register_load_state_dict_post_hook(_after_load)
 
     # --- what Brevitas asks of a layer ------------------------------------------------------------
 
@@ -174,12 +176,11 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         spec = spec.with_dim(self.dim)
         for name in _FORMATS:
             quantizer = self._format_quant(name)
-            theirs = getattr(spec, name)
-            ours = _written(quantizer.form) if quantizer is not None else getattr(self._spec, name)
-            if _shape(theirs) != _shape(ours):
+            theirs = _shape(getattr(spec, name))
+            if quantizer is not None and theirs != _shape(_written(quantizer.form)):
                 raise ApproxNormError(
-                    f"{self._title}: the spec's {name} is {_shape(theirs)}; allowed: the layer's,"
-                    f" {_shape(ours)}"
+                    f"{self._title}: the spec's {name} is {theirs}; allowed: the layer's,"
+                    f" {_shape(_written(quantizer.form))}"
                 )
         self._take(spec)
 
@@ -271,8 +272,8 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         codes = (x.value / x.scale).round_()
         if float(x.zero_point):
             codes += x.zero_point
-        inputs["x"] = codes.view(-1, self.dim).to(torch.int32)
-        return backend.run(inputs).view(x.value.shape)
+        inputs["x"] = codes.reshape(-1, self.dim).to(torch.int32)
+        return backend.run(inputs).reshape(x.value.shape)
 
     def _float(self, x: Tensor, weight: Tensor) -> Tensor:
         y: Tensor = FloatRMSNorm.apply(x.to(torch.float32), weight, self._spec.eps)
@@ -302,7 +303,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     def _brevitas_format(self, name: str, tensor: IntQuantTensor) -> FormatSpec:
         """The format of x, gamma or y that a Brevitas quantiser has made."""
-        scale, zero = tensor.scale, tensor.zero_point
+        scale, zero = tensor.scale.detach(), tensor.zero_point.detach()
         if scale.numel() != 1 or zero.numel() != 1 or float(zero) != 0:
             raise ApproxNormError(
                 f"{self._title}: {_FORMATS[name]} has a scale of shape {tuple(scale.shape)} and"
@@ -350,7 +351,8 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         if key not in self._datapaths:
             spec = self._complete(self._resolved(forms))
             try:
-                made = _Datapath.of(spec, device)
+                with warnings_of(self._title):
+                    made = _Datapath.of(spec, device)
             except ApproxNormError as error:
                 raise ApproxNormError(f"{self._title}: {error}") from None
             while len(self._datapaths) >= _KEPT:
@@ -369,12 +371,13 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     def _take(self, spec: RMSNormSpec) -> None:
         """Make a spec the layer's: its numbers, and the scales of our quantisers."""
-        shifts = spec.channel_shifts.shifts if spec.channel_shifts else None
         for name in _FORMATS:
             quantizer = self._format_quant(name)
             scale = getattr(spec, name).scale
             if quantizer is not None:
-                quantizer.set_scale(scale, shifts if name == "x" else None)
+                quantizer.set_scale(scale)
+                if name == "x" and spec.channel_shifts is not None:
+                    quantizer.set_factors(spec.channel_shifts.shifts)
                 self._check_bits(name, quantizer.form.width, scale)
                 written = _with_scale(
                     getattr(spec, name), quantizer.form.width, quantizer.form.signed, scale
@@ -464,7 +467,14 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
             quantizer = self._format_quant("gamma")
             if quantizer is not None:
                 quantizer.to(self.weight.device)
-                quantizer.set_scale(self._spec.gamma.scale)
+                self._fill("gamma", quantizer)
+
+    def _fill(self, name: str, quantizer: FormatQuant) -> None:
+        """The scale of the spec, if the quantiser's is open; and the factors of x's channels."""
+        if quantizer.is_open:
+            quantizer.set_scale(getattr(self._spec, name).scale)
+        if name == "x" and self._spec.channel_shifts is not None:
+            quantizer.set_factors(self._spec.channel_shifts.shifts)
 
     def __getstate__(self) -> dict[str, Any]:
         """What is copied and pickled; datapaths are made again."""
@@ -481,6 +491,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         errors: list[str],
     ) -> None:
         """A float model's checkpoint has the weight alone, and leaves the calibration as it is."""
+        self._spec = self.spec  # Brevitas makes quantisers anew when it loads: theirs is kept here
         key = f"{prefix}spec_json"
         text = state_dict.get(key)
         rest = {k: v for k, v in state_dict.items() if k != key}
@@ -497,6 +508,15 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         spec = self._spec  # not self.spec: torch.export prints modules whose scales have no values
         methods = f"statistic={spec.statistic.method}, rsqrt={spec.rsqrt.method}"
         return f"{self.dim}, eps={spec.eps}, {methods}"
+
+
+def _after_load(layer: QuantRMSNorm, incompatible: Any) -> None:
+    """Give quantisers that Brevitas has made anew what they had, unless they were loaded too."""
+    for name in _FORMATS:
+        quantizer = layer._format_quant(name)
+        if quantizer is not None:
+            layer._fill(name, quantizer)
+            quantizer.to(layer.weight.device)
 
 
 def _dim(normalized_shape: int | Sequence[int]) -> int:

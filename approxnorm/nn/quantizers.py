@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -18,6 +19,7 @@ from approxnorm.nn.functions import FakeQuantize
 
 # An IntQuantTensor's float32 value gives back codes of so many bits; more under a power of two.
 CODE_BITS = 22
+_LEAST_SCALE = 2.0**-100
 _LEARNED = {"const": False, "parameter": True}
 _POWER_OF_TWO = {"fp": False, "power_of_two": True}
 
@@ -81,8 +83,8 @@ class FormatQuant(nn.Module):
         """Whether the scale has not been set."""
         return bool(torch.isnan(self.held))
 
-    def set_scale(self, scale: float | None, shifts: Any = None) -> None:
-        """Take a float32 scale (None: open) and, of channels that have them, power-of-two factors.
+    def set_scale(self, scale: float | None) -> None:
+        """Take a float32 scale; None leaves it open.
 
         Raises ApproxNormError for a scale that is no power of two where one is asked for.
         """
@@ -97,14 +99,18 @@ class FormatQuant(nn.Module):
             number = exponent.to(torch.float32) - 1
         with torch.no_grad():
             self.held.copy_(number)
+
+    def set_factors(self, shifts: Sequence[int] | None) -> None:
+        """Channel i counts in 2**shifts[i] LSBs; None: all alike."""
+        self.factors = None
         if shifts is not None:
-            ones = torch.ones(len(shifts), device=self.held.device)
-            self.factors = torch.ldexp(ones, torch.tensor(shifts, device=self.held.device))
+            amounts = torch.tensor(shifts, device=self.held.device)
+            self.factors = torch.ldexp(torch.ones_like(amounts, dtype=torch.float32), amounts)
 
     def scale(self) -> Tensor:
         """The scale of one LSB, float32 and of no axes, with its gradient."""
-        if not self.power_of_two:
-            return self.held
+        if not self.power_of_two:  # a step of the optimiser may pass 0; a scale does not
+            return self.held.abs().clamp(min=_LEAST_SCALE) if self.learned else self.held
         exponent = self.held + (self.held.round() - self.held).detach()  # straight through
         return torch.exp2(exponent)
 
