@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import onnx
 from onnx import helper
@@ -61,8 +62,7 @@ def replace_placeholders(
     placed = []
     for place in places:
         node = model.graph.node[place]
-        given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        layer = given.get(LAYER, b"").decode() or _scope(node)
+        given, layer = _attributes(node), _layer(node)
         made = _model(models, given.get(MODEL, b"").decode(), layer)
         prefix = insertion.free_prefix(layer)
         parts = make(
@@ -86,8 +86,15 @@ def _is_ours(node: onnx.NodeProto) -> bool:
     return node.domain == DOMAIN and node.op_type == PLACEHOLDER
 
 
-def _scope(node: onnx.NodeProto) -> str:
-    """The name of the module that wrote the placeholder, as the exporter saw it; else a name."""
+def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    return {each.name: helper.get_attribute_value(each) for each in node.attribute}
+
+
+def _layer(node: onnx.NodeProto) -> str:
+    """The name of the layer that wrote a placeholder: its own, or where the exporter saw it."""
+    own: bytes = _attributes(node).get(LAYER, b"")
+    if own:
+        return own.decode()
     scopes = {entry.key: entry.value for entry in node.metadata_props}.get(_SCOPES)
     if scopes is not None:
         name = [name for name in ast.literal_eval(scopes)[:-1] if name][-1:]  # the last: the node
@@ -111,7 +118,7 @@ def _require_main_graph(model: onnx.ModelProto) -> None:
     for node in (*_inner_nodes(model.graph.node), *functions, *_inner_nodes(functions)):
         if _is_ours(node):
             raise ApproxNormError(
-                f"the layer {_scope(node)} is inside of a branch, a loop or a function of the"
+                f"the layer {_layer(node)} is inside of a branch, a loop or a function of the"
                 " exported graph; allowed: the main graph, so export without control flow around it"
             )
 
