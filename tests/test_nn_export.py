@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from brevitas.proxy.runtime_quant import DynamicActQuantProxyFromInjector
 from brevitas.quant import Int8ActPerTensorFloat
 from brevitas.quant_tensor import IntQuantTensor
 from hls_cases import preset_model
@@ -312,10 +313,19 @@ def test_sizes_that_may_change(path: Path) -> None:
         assert same(answers(model, other)[0], value_of(layer(other)))
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 2, 3)])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
-def test_ranks_and_dtypes(shape: tuple[int, ...], dtype: torch.dtype, path: Path) -> None:
-    returns = len(shape) % 2 == 0
+@pytest.mark.parametrize(
+    ("shape", "dtype", "returns"),
+    [
+        ((), torch.float32, True),
+        ((), torch.float16, False),
+        ((3,), torch.float16, True),
+        ((2, 2, 3), torch.float32, False),
+        ((2, 2, 3), torch.float16, False),
+    ],
+)
+def test_ranks_and_dtypes(
+    shape: tuple[int, ...], dtype: torch.dtype, returns: bool, path: Path
+) -> None:
     layer = layer_of(return_quant_tensor=returns).to(dtype)
     x = rows(layer, *shape).to(dtype)
     want = value_of(layer(x))
@@ -421,7 +431,7 @@ def executed(path: Path, x: Tensor) -> tuple[ModelWrapper, np.ndarray]:
     return wrapper, np.asarray(made[wrapper.graph.output[0].name])
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", PRESETS[:3])
 def test_qonnx_runs_its_export(name: str, path: Path) -> None:
     layer = layer_of(spec_of(name))
     x = rows(layer, 2, 3)
@@ -492,6 +502,16 @@ def test_layers_that_have_no_codes_are_refused(path: Path) -> None:
     assert not path.exists()
     by_torch(layer, x, path)
     assert path.exists()
+
+
+class Dynamic(Int8ActPerTensorFloat):
+    proxy_class = DynamicActQuantProxyFromInjector
+
+
+def test_scales_that_depend_on_the_data_are_refused(path: Path) -> None:
+    layer = layer_of(output_quant=Dynamic)
+    message = refusal(lambda: by_torch(layer, torch.ones(2, DIM), path))
+    assert "the scale of its output_quant depends on the data" in message
 
 
 def test_torch_alone_is_told_what_to_use(path: Path) -> None:

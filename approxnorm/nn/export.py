@@ -18,6 +18,7 @@ from weakref import WeakSet
 
 import torch
 from brevitas import config
+from brevitas.proxy.runtime_quant import DynamicActQuantProxyFromInjector
 from brevitas.quant_tensor import IntQuantTensor, QuantTensor
 from torch import Tensor, nn
 
@@ -199,6 +200,12 @@ def _require_quantised(layer: Any) -> None:
             f"{_title(layer)} computes in floats, as {what}; allowed in an export: a calibrated"
             " layer whose quantisers are all on"
         )
+    for name in _PROXIES:
+        if isinstance(getattr(layer, name), DynamicActQuantProxyFromInjector):
+            raise ApproxNormError(
+                f"{_title(layer)}: the scale of its {name} depends on the data; allowed in an"
+                " export: scales that are fixed"
+            )
 
 
 def _require_same_edge(layer: Any, model: RMSNorm) -> None:
