@@ -8,8 +8,11 @@ The rules, each of which ``Calibration.notes`` states with its numbers:
   side of it, and the larger of both scales; a side without codes is left to saturate;
 * for y the values are those of float64 RMSNorm on the data, for gamma gamma itself (times the
   constant, if that is folded into it);
-* channel factors: channel i counts in 2**shift_i steps, with the smallest shift that holds its
-  largest magnitude, where the scale is that of the largest channel divided by 2**max_shift;
+* channel factors, of x and of y: channel i counts in 2**shift_i steps, with the smallest shift that
+  holds its largest magnitude, where the scale is that of the largest channel divided by
+  2**max_shift; gamma is then what is left of it when y's are taken out;
+* with a row exponent, x's factors follow from magnitudes relative to the row's root mean square:
+  the channel with the largest takes 2**max_shift, the others the nearest power of two;
 * the statistic's step and bias: the least error of the root mean square
   (``approxnorm.methods.statistics.calibrate_statistic``).
 """
@@ -32,7 +35,7 @@ from approxnorm.methods.normalizers import root_float
 from approxnorm.methods.statistics import calibrate_statistic
 from approxnorm.reference import rmsnorm_float64
 from approxnorm.rmsnorm import EpsWarning, align_datapath, assemble
-from approxnorm.spec.rmsnorm_spec import RMSNormSpec
+from approxnorm.spec.rmsnorm_spec import ChannelShifts, RMSNormSpec
 
 MAX_SAMPLE_ROWS = 1024  # rows kept for the statistic's calibration
 MAX_SAMPLE_ELEMENTS = 1 << 22
@@ -86,7 +89,8 @@ class Calibrator:
         self._gamma = _checked_gamma(gamma)
         self._spec = spec.with_dim(len(self._gamma))
         dim = len(self._gamma)
-        self._x, self._y = _Range(np.zeros(dim), np.zeros(dim)), _Range(0.0, 0.0)
+        self._x = self._y = _Range(np.zeros(dim), np.zeros(dim))
+        self._relative = self._x  # to the root mean square of its row
         self._sample = _Sample(dim, keep=bool(spec.statistic.missing()))
 
     @property
@@ -112,8 +116,11 @@ class Calibrator:
             return
         _check_finite(rows, self.rows)
         self._x = self._x.with_(_Range.of(rows, axis=0))
+        if self._spec.row_exponent is not None and self._spec.channel_shifts is not None:
+            self._relative = self._relative.with_(_Range.of(_over_rms(rows), axis=0))
         weight = self._gamma + self._spec.normalize.adds_one
-        self._y = self._y.with_(_Range.of(rmsnorm_float64(rows, weight, self._spec.eps)))
+        exact = rmsnorm_float64(rows, weight, self._spec.eps)
+        self._y = self._y.with_(_Range.of(exact, axis=0))
         self._sample.add(rows)
 
     def finish(self) -> Calibration:
@@ -123,9 +130,12 @@ class Calibrator:
         if not self.rows:
             raise ApproxNormError("there are no rows to calibrate on; give at least one")
         notes: list[str] = []
-        spec = _calibrate_x(self._spec, self._x, notes)
+        spec = self._spec
+        if spec.row_exponent is not None:
+            spec = _calibrate_relative(spec, self._relative, notes)
+        spec = _calibrate_channels(spec, "x", self._x, notes)
         spec = _calibrate_statistic(spec, self._sample, notes)
-        spec = _calibrate_format(spec, "y", self._y, notes)
+        spec = _calibrate_channels(spec, "y", self._y, notes)
         spec = _calibrate_gamma(spec, self._gamma, notes)
         return Calibration(spec, notes)
 
@@ -162,6 +172,37 @@ class _Range:
     def peak(self) -> Any:
         """The largest magnitude."""
         return np.maximum(self.above, self.below)
+
+
+def _over_rms(rows: np.ndarray) -> np.ndarray:
+    """Rows over their root mean square; rows of zeros as they are. float64."""
+    wide = rows.astype(np.float64)
+    rms = np.sqrt(np.mean(wide * wide, axis=1, keepdims=True))
+    relative: np.ndarray = wide / np.where(rms > 0, rms, 1.0)
+    return relative
+
+
+def _calibrate_relative(spec: RMSNormSpec, seen: _Range, notes: list[str]) -> RMSNormSpec:
+    """x's channel factors under a row exponent; seen: relative to the rows, of each channel."""
+    shifts = spec.channel_shifts
+    if shifts is None or shifts.shifts is not None:
+        return spec
+    ratios = seen.peak / max(float(np.max(seen.peak)), _LEAST_SCALE)
+    chosen = tuple(
+        max(0, shifts.max_shift + _round_log2(ratio)) if ratio > 0 else 0
+        for ratio in ratios.tolist()
+    )
+    notes.append(
+        f"channel_shifts: {sum(s > 0 for s in chosen)} of {len(chosen)} channels have a factor"
+        f" above 1, up to 2^{max(chosen)}; by magnitudes relative to the row's root mean square"
+    )
+    return spec.replace(channel_shifts=shifts.model_copy(update={"shifts": chosen}))
+
+
+def _round_log2(value: float) -> int:
+    """log2(value) to the nearest integer, halves down, exact for any positive float."""
+    mantissa, exponent = math.frexp(value)
+    return exponent - 1 + (mantissa * mantissa > 0.5)
 
 
 def _check_finite(rows: np.ndarray, seen: int) -> None:
@@ -201,26 +242,30 @@ class _Sample:
         return np.stack(self._rows)
 
 
-def _calibrate_x(spec: RMSNormSpec, seen: _Range, notes: list[str]) -> RMSNormSpec:
-    shifts = spec.channel_shifts
+def _calibrate_channels(
+    spec: RMSNormSpec, name: str, seen: _Range, notes: list[str]
+) -> RMSNormSpec:
+    """The scale of x or y, and its channel factors; seen: of each channel."""
+    field = {"x": "channel_shifts", "y": "y_channel_shifts"}[name]
+    shifts: ChannelShifts | None = getattr(spec, field)
     if shifts is None:
-        return _calibrate_format(spec, "x", seen.divided(1.0), notes)
+        return _calibrate_format(spec, name, seen.divided(1.0), notes)
     if shifts.shifts is not None:
-        return _calibrate_format(spec, "x", seen.divided(np.exp2(shifts.shifts)), notes)
-    if spec.x.scale is None:
+        return _calibrate_format(spec, name, seen.divided(np.exp2(shifts.shifts)), notes)
+    if getattr(spec, name).scale is None:
         # The largest channel takes the largest factor; the scale serves the small ones.
-        spec = _calibrate_format(spec, "x", seen.divided(2.0**shifts.max_shift), notes)
+        spec = _calibrate_format(spec, name, seen.divided(2.0**shifts.max_shift), notes)
+    form: FormatSpec = getattr(spec, name)
     needed = (
-        _ceil_log2(_needed_scale(spec.x, above, below) / float(spec.x.to_format("x").scale))
+        _ceil_log2(_needed_scale(form, above, below) / float(form.to_format(name).scale))
         for above, below in zip(seen.above.tolist(), seen.below.tolist(), strict=True)
     )
     chosen = tuple(min(shifts.max_shift, max(0, n)) for n in needed)
     used = sum(s > 0 for s in chosen)
     notes.append(
-        f"channel_shifts: {used} of {len(chosen)} channels have a factor above 1,"
-        f" up to 2^{max(chosen)}"
+        f"{field}: {used} of {len(chosen)} channels have a factor above 1, up to 2^{max(chosen)}"
     )
-    return spec.replace(channel_shifts=shifts.model_copy(update={"shifts": chosen}))
+    return spec.replace(**{field: shifts.model_copy(update={"shifts": chosen})})
 
 
 def _calibrate_format(spec: RMSNormSpec, name: str, seen: _Range, notes: list[str]) -> RMSNormSpec:
@@ -301,7 +346,8 @@ def _calibrate_gamma(spec: RMSNormSpec, gamma: np.ndarray, notes: list[str]) -> 
     """
     if spec.gamma.scale is not None:
         return spec
-    reach = _Range.of(gamma)
+    factors = spec.y_factors
+    reach = _Range.of(gamma if factors is None else gamma / factors)
     if not spec.normalize.scales_gamma:
         return _calibrate_format(spec, "gamma", reach, notes)
     form = spec.gamma.model_copy(update={"calibrate": "pow2"})

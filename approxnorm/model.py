@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal, overload
 
@@ -25,7 +26,7 @@ class RMSNorm:
 
     spec: calibrated, or with every scale given; ``model.spec`` has all numbers filled in.
     gamma: (dim,); integers are codes, floats are quantised to the spec's gamma format (after the
-    constant is folded in, with normalize.constant = "gamma").
+    constant is folded in, with normalize.constant = "gamma", and y's channel factors taken out).
 
     Raises ApproxNormError for an illegal or open spec, or a gamma that does not fit.
     """
@@ -102,10 +103,24 @@ class RMSNorm:
         return codes.astype(self.x_dtype)
 
     def dequantize(self, y: np.ndarray) -> np.ndarray:
-        """Output codes, of any shape, to float64; ApproxNormError for what is no integer."""
-        if np.asarray(y).dtype.kind not in "iu":
-            raise ApproxNormError(f"y has dtype {np.asarray(y).dtype}; allowed: integer codes")
-        return self.assembly.context.y.dequantize(y)
+        """Output codes to float64 reals, y's channel factors included.
+
+        y: of any shape; (..., dim) where there are factors. Raises ApproxNormError for another
+        shape then, and for what is no integer.
+        """
+        codes, factors = np.asarray(y), self.spec.y_factors
+        if codes.dtype.kind not in "iu":
+            raise ApproxNormError(f"y has dtype {codes.dtype}; allowed: integer codes")
+        real = self.assembly.context.y.dequantize(codes)
+        if factors is None:
+            return real
+        if codes.ndim == 0 or codes.shape[-1] != self.dim:
+            raise ApproxNormError(
+                f"y has shape {codes.shape}; allowed: rows of dim = {self.dim}, as its channels"
+                " have factors"
+            )
+        scaled: np.ndarray = real * factors
+        return scaled
 
     def dequantize_x(self, x: np.ndarray) -> np.ndarray:
         """Input codes to the float64 reals that they stand for, channel factors included."""
@@ -115,7 +130,19 @@ class RMSNorm:
     def gamma_real(self) -> np.ndarray:
         """gamma (dim,) as its codes say, float64, with the folded constant taken out again."""
         gain = self.spec.normalize.gamma_gain_squared(self.assembly.context)
-        return self.assembly.context.gamma.dequantize(self.gamma) / root_float(gain)
+        real = self.assembly.context.gamma.dequantize(self.gamma) / root_float(gain)
+        factors = self.spec.y_factors
+        return real if factors is None else real * factors
+
+    def without_y_factors(self) -> RMSNorm:
+        """The same codes as a model whose y counts alike in all channels: gamma over the factors.
+
+        What is counted in LSBs of y, errors say, is the same for both.
+        """
+        if self.spec.y_channel_shifts is None:
+            return self
+        spec = self.spec.replace(y_channel_shifts=None)
+        return RMSNorm.of(replace(self.assembly, spec=spec), self.gamma)
 
     @property
     def _datapath(self) -> Datapath:
@@ -158,6 +185,8 @@ class RMSNorm:
             raise ApproxNormError("gamma must be finite real numbers, or integer codes")
         gain = self.spec.normalize.gamma_gain_squared(context)
         real = gamma.astype(np.float64) * root_float(gain)
+        factors = self.spec.y_factors
+        real = real if factors is None else real / factors
         _warn_if_beyond(real, context.gamma)
         return context.gamma.quantize(real)
 

@@ -154,18 +154,20 @@ def _assemble(spec: RMSNormSpec, b: DatapathBuilder) -> Assembly:
 
 
 def _align(b: DatapathBuilder, spec: RMSNormSpec) -> tuple[Port, Port | None]:
-    """x as it is summed and normalised: zero point off, channel factors and row exponent on."""
+    """x as it is summed and normalised: zero point off, row exponent and channel factors on."""
     form = spec.x.to_format("x")
     x = b.input("x", "element", form.lo, form.hi)
     if form.zero_point:
         zero = form.zero_point
         x = b.element("center", lambda v: ops.named("x_centered", v - zero), x)
+    row_shift = None
+    if spec.row_exponent is not None:
+        x, row_shift = _row_exponent(b, x, spec.row_exponent.bits)
+    # After the row exponent, whose bits small channels would lose to large ones otherwise.
     if spec.channel_shifts is not None:
         shift = b.input("channel_shift", "channel", 0, spec.channel_shifts.max_shift)
         x = b.element("scale_channels", _scale_channel, x, shift)
-    if spec.row_exponent is None:
-        return x, None
-    return _row_exponent(b, x, spec.row_exponent.bits)
+    return x, row_shift
 
 
 def _scale_channel(x: Any, shift: Any) -> Any:

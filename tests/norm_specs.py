@@ -58,6 +58,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
         ),
     ),
     "channel_shifts": dict(channel_shifts=dict(max_shift=4, shifts=[0, 3, 4, 1] * 3)),
+    "row_exponent_channels": dict(
+        x=_WIDE_X,
+        row_exponent=dict(bits=7),
+        channel_shifts=dict(max_shift=4, shifts=[0, 3, 4, 1] * 3),
+        y_channel_shifts=dict(max_shift=3, shifts=[3, 0, 1, 2] * 3),
+    ),
     "row_exponent": dict(x=_WIDE_X, row_exponent=dict(bits=8)),
     "row_exponent_eps": dict(x=_WIDE_X, row_exponent=dict(bits=10), eps=2.0),
     "row_exponent_outliers": dict(

@@ -188,18 +188,22 @@ class Oracle:
         x: list[int] = out["x"]
         if self.x.zero:
             x = out["x_centered"] = [v - self.x.zero for v in x]
+        if "row_exponent" in self.spec:
+            x = self._to_row_exponent(x, out)
         if "channel_shifts" in self.spec:
             shifts = self.spec["channel_shifts"]["shifts"]
             x = out["x_scaled"] = [v * 2**s for v, s in zip(x, shifts, strict=True)]
-        if "row_exponent" not in self.spec:
-            return x
+        return x
+
+    def _to_row_exponent(self, x: list[int], out: Signals) -> list[int]:
         width = self.spec["row_exponent"]["bits"]
         out["abs_in"] = [abs(v) for v in x]
         out["row_max"] = max(out["abs_in"])
         out["row_shift"] = max(0, out["row_max"].bit_length() - (width - 1))
         limits = (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
-        out["x_row"] = [round_shift_exact(v, out["row_shift"], "RND", limits, "SAT") for v in x]
-        return out["x_row"]
+        rows = [round_shift_exact(v, out["row_shift"], "RND", limits, "SAT") for v in x]
+        out["x_row"] = rows
+        return rows
 
     # --- statistics ---------------------------------------------------------------------------
 
@@ -227,12 +231,12 @@ class Oracle:
     def _largest(self) -> int:
         """The largest |x| that the formats allow the statistic to see."""
         lo, hi = self.x.lo - self.x.zero, self.x.hi - self.x.zero
-        if "channel_shifts" in self.spec:
-            most = 2 ** self.spec["channel_shifts"].get("max_shift", 4)
-            lo, hi = lo * most, hi * most
         if "row_exponent" in self.spec:
             limit = 2 ** (self.spec["row_exponent"]["bits"] - 1)
             lo, hi = max(lo, -limit), min(hi, limit - 1)
+        if "channel_shifts" in self.spec:
+            most = 2 ** self.spec["channel_shifts"].get("max_shift", 4)
+            lo, hi = lo * most, hi * most
         return max(-lo, hi)
 
     def _operand(self, x: list[int], out: Signals) -> int:

@@ -167,6 +167,9 @@ def random_spec(seed: int) -> Fields:
         # Mitchell's antilogarithm has no table to hold a constant.
         folds = method.folds_constant and spec["rsqrt"].get("index_bits") != 0
         spec["normalize"] = _multiply(rng, spec, folds)
+    if spec["normalize"].get("order") != "gemma" and rng.random() < 0.15:
+        y_shifts = [rng.randint(0, 3) for _ in range(dim)]
+        spec["y_channel_shifts"] = {"max_shift": 3, "shifts": y_shifts}
     return spec
 
 

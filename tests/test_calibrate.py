@@ -193,6 +193,53 @@ def test_channels_of_zeros_have_no_factor() -> None:
     assert done.spec.channel_shifts.shifts[7] == 0
 
 
+def test_factors_of_y() -> None:
+    x, gamma = activations()
+    x *= np.exp2(np.arange(DIM) % 6).astype(np.float32)
+    form = {"bits": 8, "rounding": "RND_CONV", "overflow": "SAT"}
+    plain = run(x, gamma, y=form)
+    done = run(x, gamma, y=form, y_channel_shifts={"max_shift": 3})
+    assert done.spec.y_channel_shifts is not None
+    shifts = np.array(done.spec.y_channel_shifts.shifts)
+    assert set(shifts) == {0, 1, 2, 3}
+    assert scales(done)["y"] == scales(plain)["y"] / 8
+    peaks = np.abs(rmsnorm_float64(x, gamma, done.spec.eps)).max(axis=0)
+    assert np.all(peaks <= scales(done)["y"] * 127 * np.exp2(shifts))
+    small = shifts > 0
+    assert np.all(peaks[small] > scales(done)["y"] * 127 * np.exp2(shifts[small] - 1))
+    left = np.abs(gamma / np.exp2(shifts)).max() / 2047
+    assert left <= scales(done)["gamma"] < 2 * left  # gamma without the factors
+    errors = []
+    for each in (plain, done):
+        model = RMSNorm(each.spec, gamma)
+        y = model.dequantize(model(model.quantize(x)))
+        errors.append(np.abs(y - rmsnorm_float64(x, gamma, done.spec.eps)).mean())
+    assert errors[1] < errors[0] / 2
+
+
+def test_with_a_row_exponent_factors_of_x_are_relative_to_the_row() -> None:
+    x, gamma = activations()
+    x *= np.exp2(np.arange(DIM) % 6).astype(np.float32)
+    x[0] *= 1000  # one loud row says nothing about the channels
+    fields = {"x": {"bits": 24}, "row_exponent": {"bits": 8}}
+    done = run(x, gamma, **fields, channel_shifts={"max_shift": 4})
+    assert done.spec.channel_shifts is not None
+    shifts = np.array(done.spec.channel_shifts.shifts)
+    relative = np.abs(x / np.sqrt((x.astype(np.float64) ** 2).mean(axis=1, keepdims=True)))
+    peaks = relative.max(axis=0)
+    wanted = np.clip(4 + np.rint(np.log2(peaks / peaks.max())), 0, 4)
+    np.testing.assert_array_equal(shifts, wanted)
+    assert len(set(shifts)) > 1
+    errors = []
+    for each in (run(x, gamma, **fields), done):
+        model = RMSNorm(each.spec, gamma)
+        aligned = model(model.quantize(x), trace=True)[1]
+        lsb = float(model.assembly.x_format.scale) * np.exp2(aligned["row_shift"].astype(float))[:, None]
+        error = aligned[model.assembly.row.x.name] * lsb - x
+        errors.append(np.abs(error[1:]).mean())
+    assert errors[1] < errors[0] / 2
+
+
 # --- what is fixed stays --------------------------------------------------------------------------
 
 

@@ -38,7 +38,7 @@ LAYERS = [
     ["layer_model"],
     ["vectors", "report"],
     ["export", "hls_ref"],
-    ["conformance"],
+    ["nn", "conformance"],
     ["run"],
     ["approxnorm"],
     ["cli"],

@@ -26,10 +26,11 @@ def nominal(spec: Any) -> tuple[Any, list[str]]:
     if scales:
         spec = spec.replace(**{name: _covering(getattr(spec, name)) for name in scales})
         notes.append(f"the scale of {', '.join(scales)} covers +-{NOMINAL_PEAK}")
-    if spec.channel_shifts is not None and spec.channel_shifts.shifts is None:
-        ones = spec.channel_shifts.model_copy(update={"shifts": (0,) * spec.dim})
-        spec = spec.replace(channel_shifts=ones)
-        notes.append("all channel factors are 1")
+    for name in [each for each in spec.missing() if each.endswith("channel_shifts.shifts")]:
+        field = name.removesuffix(".shifts")
+        ones = getattr(spec, field).model_copy(update={"shifts": (0,) * (spec.dim or 0)})
+        spec = spec.replace(**{field: ones})
+        notes.append(f"all {field} are 0")
     if spec.statistic.missing():
         open_fields = spec.statistic.missing()
         spec = spec.replace(statistic=_middle(spec))

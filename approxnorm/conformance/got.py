@@ -204,7 +204,8 @@ def _from_reals(
     """The codes of real numbers, each of which must be a code's value exactly."""
     entry = file.entry
     spec = RMSNormSpec(**vectors.manifest.spec)
-    if entry.name not in _REAL_SIGNALS or (entry.name == "x" and spec.channel_shifts is not None):
+    factors = {"x": spec.channel_shifts, "y": spec.y_channel_shifts}
+    if entry.name not in _REAL_SIGNALS or factors[entry.name] is not None:
         raise ApproxNormError(
             f"{file.path} holds real numbers, and {entry.name} is a signal of integers; write its"
             " codes"

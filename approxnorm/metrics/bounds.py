@@ -146,7 +146,13 @@ class _Worst:
             return Fraction(0)
         peak = 1 << (self.model.spec.row_exponent.bits - 2)  # the aligned largest is at least this
         element = self._gain * self.weight * Fraction(1, 2 * peak - 1)
-        return self.size * _root_of_rounded(self.model.dim, peak) + element
+        if self.model.spec.channel_shifts is None:
+            return self.size * _root_of_rounded(self.model.dim, peak) + element
+        # Channel c is multiplied by 2**k_c after it was rounded, and so is its error; the row's
+        # largest element is no smaller for that. What saturates is counted as in _root_of_rounded.
+        shifts = self.model.spec.channel_shifts.shifts or ()
+        root = sqrt_up(Fraction(sum(4**k for k in shifts) + 3)) / (2 * peak)
+        return self.size * root + element * 2 ** max(shifts)
 
     # --- eps ----------------------------------------------------------------------------------
 

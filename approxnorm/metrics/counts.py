@@ -63,10 +63,10 @@ def beyond_input(model: RMSNorm, x_real: np.ndarray, codes: np.ndarray) -> int:
 
 def beyond_row(model: RMSNorm, trace: Trace) -> int:
     """How many elements rounding carried past the row exponent's width: only upward, and by 1."""
-    row = model.assembly.row
-    hi = row.x.interval.hi
-    last = np.flatnonzero(trace[row.x.name] == hi)
-    source = "x_scaled" if "x_scaled" in trace else "x_centered" if "x_centered" in trace else "x"
+    assert model.spec.row_exponent is not None
+    hi = (1 << (model.spec.row_exponent.bits - 1)) - 1
+    last = np.flatnonzero(trace["x_row"] == hi)
+    source = "x_centered" if "x_centered" in trace else "x"
     before = trace[source].ravel()[last].astype(np.int64)
     shift = np.repeat(trace["row_shift"].astype(np.int64), model.dim)[last]
     # RND carries from hi + 1/2 on: 2 * before >= (2 * hi + 1) * 2**shift.

@@ -32,6 +32,7 @@ class LayerErrors:
 
     gamma_real: (dim,), the layer's own gamma before it was quantised.
     eps: the references' eps; the spec's if absent. order: of the fp32 reference.
+    Where y's channels have factors, every figure is of y over them.
     Feed either real activations (``add``) or input codes (``add_codes``). Memory is bounded,
     whatever the size of a block.
 
@@ -46,7 +47,8 @@ class LayerErrors:
         eps: float | None = None,
         order: Order = "llama",
     ) -> None:
-        self._model = model
+        factors = model.spec.y_factors
+        self._model = model = model.without_y_factors()
         self._eps = float(model.spec.eps if eps is None else eps)
         self._order: Order = order
         self._gamma = _finite(np.asarray(gamma_real, np.float64), "gamma_real")
@@ -54,6 +56,8 @@ class LayerErrors:
             raise ApproxNormError(
                 f"gamma_real has shape {self._gamma.shape}; allowed: ({model.dim},)"
             )
+        if factors is not None:
+            self._gamma = self._gamma / factors
         form = model.assembly.context.y
         self._lsb = float(form.scale)
         ends = (lowest_code(form) - form.zero_point, form.hi - form.zero_point)
@@ -150,7 +154,7 @@ class LayerErrors:
     def _count(self, trace: Trace, y: np.ndarray, unrounded: np.ndarray) -> None:
         model = self._model
         if "x_row" in self._counts:
-            self._counts["x_row"].add(trace[model.assembly.row.x.name], beyond_row(model, trace))
+            self._counts["x_row"].add(trace["x_row"], beyond_row(model, trace))
         if self._accumulator is not None:
             self._accumulator.add(trace["sum"])
         self._counts["y"].add(y, beyond_output(model, trace, unrounded / self._lsb))

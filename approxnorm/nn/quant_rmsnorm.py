@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from approxnorm.backends.torch_backend import TorchBackend
 from approxnorm.errors import ApproxNormError
-from approxnorm.formats import Format, Overflow
+from approxnorm.formats import Format, Overflow, Rounding
 from approxnorm.layer_model import warnings_of
 from approxnorm.methods.format_field import FormatSpec
 from approxnorm.methods.normalizers import root_float
@@ -29,23 +29,31 @@ from approxnorm.rmsnorm import Assembly, assemble
 from approxnorm.spec import RMSNormSpec, preset
 
 _FORMATS = {"x": "input_quant", "gamma": "weight_quant", "y": "output_quant"}
+_BREVITAS_MODES = {
+    "ROUND": Rounding.RND_CONV,
+    "FLOOR": Rounding.TRN,
+    "ROUND_TO_ZERO": Rounding.TRN_ZERO,
+}
 _EXACT_BITS = 25  # signed codes that float32 holds
 _KEPT = 8  # datapaths; a learned scale leaves old ones behind
 
 
 @dataclass(frozen=True)
 class _Datapath:
-    """A spec made ready; gain: what the weight is multiplied by before it becomes codes."""
+    """A spec made ready; gain, and over factors: what the weight is before it becomes codes."""
 
     assembly: Assembly
     backend: TorchBackend
     gain: float
+    factors: Tensor | None
 
     @classmethod
     def of(cls, spec: RMSNormSpec, device: torch.device) -> _Datapath:
         assembly = assemble(spec)
         gain = root_float(assembly.spec.normalize.gamma_gain_squared(assembly.context))
-        return cls(assembly, TorchBackend(assembly.require_datapath(), device), gain)
+        factors = spec.y_factors
+        held = None if factors is None else torch.from_numpy(factors).to(device, torch.float32)
+        return cls(assembly, TorchBackend(assembly.require_datapath(), device), gain, held)
 
 
 class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
@@ -254,16 +262,22 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         self, x: IntQuantTensor, gamma: IntQuantTensor, codes: Tensor, datapath: _Datapath
     ) -> Tensor | IntQuantTensor:
         """y by our quantiser."""
-        assembly, quantizer = datapath.assembly, self._format_quant("y")
-        weight = gamma.value if datapath.gain == 1 else gamma.value / datapath.gain
-        weight = weight + 1.0 if assembly.spec.normalize.adds_one else weight
+        quantizer = self._format_quant("y")
+        weight = self._weight_of(gamma, datapath)
         if quantizer is None or not self.output_quant.is_quant_enabled:
             return self._float(x.value, weight)
-        form, scale = quantizer.form, quantizer.scale()
+        form, scale = quantizer.form, quantizer.channel_scale()
         centered = codes - form.zero_point if form.zero_point else codes
         value = HardwareRMSNorm.apply(x.value, weight, scale, centered, form, self._spec.eps)
         ends = quantizer.zero_point, quantizer.bit_width, form.signed
         return IntQuantTensor(value, scale, *ends, self.training)
+
+    def _weight_of(self, gamma: IntQuantTensor, datapath: _Datapath) -> Tensor:
+        """The real weight that gamma's codes stand for."""
+        weight = gamma.value if datapath.gain == 1 else gamma.value / datapath.gain
+        if datapath.factors is not None:
+            weight = weight * datapath.factors
+        return weight + 1.0 if self._spec.normalize.adds_one else weight
 
     @torch.no_grad()
     def _codes(self, x: IntQuantTensor, model: RMSNorm, backend: TorchBackend) -> Tensor:
@@ -313,14 +327,29 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         number = float(scale)
         self._check_bits(name, int(tensor.bit_width), number)
         ours: FormatSpec = getattr(self._spec, name)
-        return _with_scale(ours, int(tensor.bit_width), bool(tensor.signed), number)
+        form = _with_scale(ours, int(tensor.bit_width), bool(tensor.signed), number)
+        return form.model_copy(update=self._modes()) if name == "x" else form
+
+    def _modes(self) -> dict[str, Any]:
+        """How a quantiser of Brevitas that makes x's codes rounds and limits; none: unknown."""
+        if not self.input_quant.is_quant_enabled:
+            return {}
+        mode = str(self.input_quant.rounding_mode).rpartition(".")[2].upper()
+        if mode not in _BREVITAS_MODES:
+            raise ApproxNormError(
+                f"{self._title}: input_quant rounds by {mode}; allowed:"
+                f" {', '.join(_BREVITAS_MODES)}"
+            )
+        narrow = bool(self.input_quant.is_narrow_range)
+        overflow = Overflow.SAT_SYM if narrow else Overflow.SAT
+        return {"rounding": _BREVITAS_MODES[mode], "overflow": overflow, "zero_point": 0}
 
     def _spec_gamma(self, datapath: _Datapath) -> IntQuantTensor:
         """The weight, times the part of the constant that is folded into it, by our quantiser."""
         weight = self.weight.to(torch.float32)
         if datapath.gain != 1:
             weight = (self.weight.to(torch.float64) * datapath.gain).to(torch.float32)
-        return self._quant_gamma(weight)
+        return self._quant_gamma(weight if datapath.factors is None else weight / datapath.factors)
 
     def _foreign_gamma(self) -> IntQuantTensor:
         if self._spec.normalize.scales_gamma:
@@ -376,8 +405,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
             scale = getattr(spec, name).scale
             if quantizer is not None:
                 quantizer.set_scale(scale)
-                if name == "x" and spec.channel_shifts is not None:
-                    quantizer.set_factors(spec.channel_shifts.shifts)
+                self._set_factors(name, quantizer, spec)
                 self._check_bits(name, quantizer.form.width, scale)
                 written = _with_scale(
                     getattr(spec, name), quantizer.form.width, quantizer.form.signed, scale
@@ -473,8 +501,11 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         """The scale of the spec, if the quantiser's is open; and the factors of x's channels."""
         if quantizer.is_open:
             quantizer.set_scale(getattr(self._spec, name).scale)
-        if name == "x" and self._spec.channel_shifts is not None:
-            quantizer.set_factors(self._spec.channel_shifts.shifts)
+        self._set_factors(name, quantizer, self._spec)
+
+    def _set_factors(self, name: str, quantizer: FormatQuant, spec: RMSNormSpec) -> None:
+        shifts = {"x": spec.channel_shifts, "y": spec.y_channel_shifts}.get(name)
+        quantizer.set_factors(None if shifts is None else shifts.shifts)
 
     def __getstate__(self) -> dict[str, Any]:
         """What is copied and pickled; datapaths are made again."""

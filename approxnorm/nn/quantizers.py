@@ -114,11 +114,13 @@ class FormatQuant(nn.Module):
         exponent = self.held + (self.held.round() - self.held).detach()  # straight through
         return torch.exp2(exponent)
 
+    def channel_scale(self) -> Tensor:
+        """What a code stands for: the scale, or (dim,) where channels have factors."""
+        return self.scale() if self.factors is None else self.scale() * self.factors
+
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """value, scale, zero point and bit width, all float32; per channel, scale is (dim,)."""
-        scale = self.scale()
-        if self.factors is not None:
-            scale = scale * self.factors
+        scale = self.channel_scale()
         if x.dim() == 0:  # Brevitas asks for the scale alone
             return x, scale, self.zero_point, self.bit_width
         value = FakeQuantize.apply(x.to(torch.float32), scale, self.form)

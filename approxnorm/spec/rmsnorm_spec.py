@@ -21,6 +21,7 @@ from approxnorm.spec.toml_text import toml_text
 
 SPEC_VERSION = 1  # goes up when any output bit of any spec may change
 MAX_DIM = 1 << 20
+_SHIFTS = ("channel_shifts", "y_channel_shifts")
 
 if TYPE_CHECKING:
     _StatisticField = Statistic
@@ -39,7 +40,7 @@ class RowExponent(Fields):
 
 
 class ChannelShifts(Fields):
-    """Static power-of-two factors: channel i counts in units of 2**shifts[i] LSBs of x.
+    """Static power-of-two factors: channel i counts in units of 2**shifts[i] LSBs of x, or of y.
 
     Absent ``shifts`` are calibrated, each at most ``max_shift``. Source: power-of-two factors of
     FQ-ViT (IJCAI 2022) and SOLE.
@@ -78,6 +79,7 @@ class RMSNormSpec(Fields):
     y: FormatSpec
     row_exponent: RowExponent | None = None
     channel_shifts: ChannelShifts | None = None
+    y_channel_shifts: ChannelShifts | None = None
     statistic: _StatisticField
     rsqrt: _RsqrtField
     normalize: _NormalizeField
@@ -103,12 +105,28 @@ class RMSNormSpec(Fields):
                 f"eps_guard is {self.eps_guard}; allowed: even numbers, as an odd one would flip"
                 " the parity"
             )
-        shifts = self.channel_shifts.shifts if self.channel_shifts else None
-        if self.dim is not None and shifts is not None and len(shifts) != self.dim:
+        for name in _SHIFTS:
+            shifts = self._shifts(name)
+            if self.dim is not None and shifts is not None and len(shifts) != self.dim:
+                raise ApproxNormError(
+                    f"{name}.shifts has {len(shifts)} numbers; allowed: dim, {self.dim}"
+                )
+        if self.y_channel_shifts is not None and self.normalize.adds_one:
             raise ApproxNormError(
-                f"channel_shifts.shifts has {len(shifts)} numbers; allowed: dim, {self.dim}"
+                'y_channel_shifts divide gamma, and normalize.order "gemma" adds 1 to it after'
+                " that; allowed: one of them"
             )
         return self
+
+    def _shifts(self, name: str) -> tuple[int, ...] | None:
+        given: ChannelShifts | None = getattr(self, name)
+        return given.shifts if given is not None else None
+
+    @property
+    def y_factors(self) -> np.ndarray | None:
+        """What y's channels count in, float64 (dim,), in LSBs of y; None where all count alike."""
+        shifts = self._shifts("y_channel_shifts")
+        return None if shifts is None else np.ldexp(1.0, np.array(shifts, np.int32))
 
     @property
     def eps_fraction(self) -> Fraction:
@@ -139,8 +157,11 @@ class RMSNormSpec(Fields):
         """What only data can fill: open scales, steps, shifts and dim."""
         absent = [f"{n}.scale" for n in ("x", "gamma", "y") if getattr(self, n).scale is None]
         absent += ["dim"] if self.dim is None else []
-        if self.channel_shifts is not None and self.channel_shifts.shifts is None:
-            absent.append("channel_shifts.shifts")
+        absent += [
+            f"{name}.shifts"
+            for name in _SHIFTS
+            if getattr(self, name) is not None and self._shifts(name) is None
+        ]
         return absent + [f"statistic.{name}" for name in self.statistic.missing()]
 
     def to_dict(self) -> dict[str, Any]:

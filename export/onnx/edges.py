@@ -51,18 +51,23 @@ def quantize(body: Body, model: RMSNorm, x: str, on_grid: bool = False) -> str:
 
 def dequantize(body: Body, model: RMSNorm, codes: str, y: str) -> None:
     """Float32 values named y of codes in their storage type."""
-    form = model.assembly.context.y
+    form, factors = model.assembly.context.y, model.spec.y_factors
     dtype = storage_dtype(model.assembly.require_datapath().ports["y"].interval)
     if _has_dequantize_linear(body, form, dtype):
         scale = body.tensor(np.asarray(float(form.scale), np.float32))
         says_zero = form.zero_point or body.opset < 21
         zero = [body.tensor(np.asarray(form.zero_point, dtype))] if says_zero else []
-        body.add("DequantizeLinear", [codes, scale, *zero], [y])
+        plain = y if factors is None else body.reserve("y_over_factors")
+        body.add("DequantizeLinear", [codes, scale, *zero], [plain])
+        if factors is not None:
+            body.add("Mul", [plain, body.tensor(factors.astype(np.float32))], [y])
         return
     value = body.cast(Value(codes, Carrier.STORED, "element"), Carrier.F64)
     if form.zero_point:
         value = body.call("Sub", value, body.const(form.zero_point, Carrier.F64))
     real = body.call("Mul", value, body.const(float(form.scale), Carrier.F64))
+    if factors is not None:
+        real = body.call("Mul", real, Value(body.tensor(factors), Carrier.F64, "channel"))
     body.add("Cast", [real.name], [y], to=1)
 
 

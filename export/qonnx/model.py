@@ -73,7 +73,7 @@ def annotate(wrapper: ModelWrapper, model: RMSNorm, node: Any, y: str) -> None:
     )
     names[node.output[0]] = datatype_name(form)
     if y:
-        names[y] = real_name(form)
+        names[y] = real_name(form) if model.spec.y_channel_shifts is None else "FLOAT32"
         # A Cast, whose output's datatype QONNX does not infer, puts the codes into float32.
         for reader in wrapper.find_consumers(node.output[0]):
             if reader.op_type == "Cast":

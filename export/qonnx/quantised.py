@@ -7,6 +7,8 @@ themselves, so that no scale is multiplied in only to be divided out again, with
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
@@ -48,7 +50,7 @@ def quant_parts(
     initializers: list[onnx.TensorProto] = []
     body = Body(opset, prefix, initializers)
 
-    def number(name: str, value: float) -> str:
+    def number(name: str, value: Any) -> str:
         """A constant of its own: QONNX gives shared ones random names."""
         name = body.reserve(name)
         initializers.append(numpy_helper.from_array(np.asarray(value, np.float32), name))
@@ -76,7 +78,8 @@ def quant_parts(
     held = quant("y", y_form, held)  # changes no code: it says what the codes are
     if y_form.zero_point:
         held = body.node("Sub", [held, number("y_zero_point", y_form.zero_point)], "y_centered")
-    body.add("Mul", [held, number("y_scale", float(y_form.scale))], [y])
+    factors = 1.0 if model.spec.y_factors is None else model.spec.y_factors
+    body.add("Mul", [held, number("y_scale", float(y_form.scale) * factors)], [y])
     return Parts(body.nodes, [*inner.initializers, *initializers], inner.function)
 
 
