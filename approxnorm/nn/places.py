@@ -63,6 +63,8 @@ def find_norms(model: nn.Module) -> list[Place]:
     for name, module in modules.items():
         if not name or isinstance(module, QuantRMSNorm) or name.startswith(done):
             continue
+        if "parametrizations" in name.split("."):  # weight_norm's own, say
+            continue
         path, _, attribute = name.rpartition(".")
         place = places.setdefault(id(module), Place(module))
         place.names.append(name)

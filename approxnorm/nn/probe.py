@@ -207,7 +207,8 @@ def _cloned(module: nn.Module, weight: Tensor) -> nn.Module:
     """
     clone = copy.copy(module)
     state = vars(clone)
-    state["_parameters"] = {"weight": nn.Parameter(weight.clone(), requires_grad=False)}
+    own = nn.Parameter(weight.clone(), requires_grad=False)
+    state["_parameters"] = {name: own if name == "weight" else None for name in module._parameters}
     state["_buffers"] = {n: None if b is None else b.clone() for n, b in module._buffers.items()}
     state["_modules"] = copy.deepcopy(module._modules)
     state["training"] = False

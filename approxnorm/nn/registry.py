@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.utils import parametrize
 
 from approxnorm.errors import ApproxNormError
 from approxnorm.nn.obstacles import obstacle
@@ -59,7 +60,8 @@ def _registered(module: nn.Module, describe: Describe, verified: bool) -> Norm |
 
 def _is_called_norm(module: nn.Module) -> bool:
     """Whether its class calls itself a norm, and it is no block of several modules."""
-    return "norm" in type(module).__name__.lower() and not list(module.children())
+    single = parametrize.is_parametrized(module) or not list(module.children())
+    return single and "norm" in type(module).__name__.lower()
 
 
 def _describe_torch(module: nn.RMSNorm) -> Norm | str:

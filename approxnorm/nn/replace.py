@@ -117,24 +117,19 @@ def _layer(place: Place, spec: RMSNormSpec, options: dict[str, Any]) -> QuantRMS
 def _in_order(spec: RMSNormSpec, norm: Norm) -> RMSNormSpec:
     """The spec with or without the addition of 1, as the norm has it."""
     normalize = spec.normalize
+    if norm.adds_one and spec.gamma.scale is None:  # 1 must be a code
+        spec = spec.replace(gamma=spec.gamma.model_copy(update={"calibrate": "pow2"}))
     if normalize.adds_one == norm.adds_one:
         return spec
     order = getattr(normalize, "order", None)
     if order not in ("fused", "gemma"):
-        found = (
-            f'normalize.method is "{normalize.method}"'
-            if order is None
-            else (f'normalize.order is "{order}"')
-        )
+        found = f'order is "{order}"' if order else f'method is "{normalize.method}"'
         raise ApproxNormError(
-            f"it multiplies by 1 + weight, which {found} cannot; allowed: method"
+            f"it multiplies by 1 + weight, and normalize.{found}, which cannot; allowed: method"
             ' "multiply" with order "fused" or "gemma", which per_layer can give; or skip it'
         )
     changes = {"order": "gemma" if norm.adds_one else "fused"}
-    spec = spec.replace(normalize=normalize.model_copy(update=changes))
-    if norm.adds_one and spec.gamma.scale is None:  # 1 must be a code
-        spec = spec.replace(gamma=spec.gamma.model_copy(update={"calibrate": "pow2"}))
-    return spec
+    return spec.replace(normalize=normalize.model_copy(update=changes))
 
 
 def _entry(place: Place, layer: QuantRMSNorm) -> Replaced:

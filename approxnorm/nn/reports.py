@@ -74,8 +74,8 @@ def report(
     """
     norms = quant_norms(model)
     rows = {name: _row(name, layer) for name, layer in norms.items()}
-    if batches is not None:
-        watched = {name: layer for name, layer in norms.items() if layer.is_calibrated}
+    watched = {name: layer for name, layer in norms.items() if layer.is_calibrated}
+    if batches is not None and watched:
         meters = {name: _errors(layer) for name, layer in watched.items()}
         feed(
             model,
