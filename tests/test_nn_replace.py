@@ -320,6 +320,13 @@ def test_one_plus_weight_needs_a_spec_that_adds() -> None:
         replace_norms(model, cast.replace(normalize=order))
 
 
+def test_factors_of_y_do_not_go_with_one_plus_weight() -> None:
+    model = nn.Sequential(norms.GemmaNorm(DIM))
+    spec = preset("int8-linear").replace(y_channel_shifts={"max_shift": 3})
+    with pytest.raises(ApproxNormError, match=r"norm 0: .*y_channel_shifts divide gamma"):
+        replace_norms(model, spec)
+
+
 def names_after(model: nn.Module, spec: Any, **options: Any) -> list[str]:
     """What is replaced in a copy."""
     made = copy.deepcopy(model)

@@ -56,6 +56,19 @@ def test_a_row_says_what_the_layer_is() -> None:
     assert "sqnr_db" not in first
 
 
+def test_factors_of_y_are_told() -> None:
+    spec = preset("int8-linear").replace(y_channel_shifts={"max_shift": 3})
+    model, _ = model_of(spec, LlamaNorm(DIM))
+    made = report(model, [rows(9)])
+    layer = model[0]
+    assert isinstance(layer, QuantRMSNorm)
+    shifts = layer.spec.y_channel_shifts
+    assert shifts is not None and shifts.shifts is not None
+    assert made.rows[0]["y_channel_shifts"] == max(shifts.shifts)
+    assert f"channel factors to 2^{max(shifts.shifts)}" in str(made)
+    assert made.rows[0]["sqnr_db"] > 30
+
+
 def test_an_open_layer_says_what_is_open() -> None:
     model = nn.Sequential(nn.RMSNorm(DIM))
     replace_norms(model, "int8-lowbit4")

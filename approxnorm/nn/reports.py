@@ -13,6 +13,7 @@ from approxnorm.methods.format_field import FormatSpec
 from approxnorm.metrics import LayerErrors
 from approxnorm.nn.feed import feed, quant_norms
 from approxnorm.nn.quant_rmsnorm import QuantRMSNorm
+from approxnorm.spec.rmsnorm_spec import ChannelShifts
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
 class Report:
     """A row for each layer: ``rows`` as plain data, ``print(report)`` as a table.
 
-    Keys: name, dim, eps; x, gamma, y (formats); row_exponent (bits, or None); channel_shifts (the
-    largest, or None); statistic, rsqrt, normalize (the spec's fields); digest (that of every other
-    artefact; None while something is open); open (what is).
+    Keys: name, dim, eps; x, gamma, y (formats); row_exponent (bits, or None); channel_shifts,
+    y_channel_shifts (the largest, or None); statistic, rsqrt, normalize (the spec's fields); digest
+    (that of every other artefact; None while something is open); open (what is).
 
     With batches also rows (how many were measured); sqnr_db, max_abs_lsb (of y against fp32 RMSNorm
     on the same real input, as docs/error-metrics.md defines them); zero_x, zero_y (the share of
@@ -120,18 +121,22 @@ def _row(name: str, layer: QuantRMSNorm) -> dict[str, Any]:
     missing = spec.missing()
     model = None if missing else layer.model()
     spec = spec if model is None else model.spec
-    shifts, plain = spec.channel_shifts, spec.to_dict()
+    plain = spec.to_dict()
     return {
         "name": name,
         "dim": spec.dim,
         "eps": spec.eps,
         **{key: _format(getattr(spec, key)) for key in ("x", "gamma", "y")},
         "row_exponent": None if spec.row_exponent is None else spec.row_exponent.bits,
-        "channel_shifts": max(shifts.shifts) if shifts and shifts.shifts else None,
+        **{key: _largest(getattr(spec, key)) for key in ("channel_shifts", "y_channel_shifts")},
         **{key: plain[key] for key in ("statistic", "rsqrt", "normalize")},
         "digest": None if model is None else model.digest,
         "open": missing,
     }
+
+
+def _largest(shifts: ChannelShifts | None) -> int | None:
+    return None if shifts is None or shifts.shifts is None else max(shifts.shifts)
 
 
 def _format(form: FormatSpec) -> str:
@@ -150,6 +155,11 @@ def _x_text(row: dict[str, Any]) -> str:
     if row["channel_shifts"] is not None:
         texts.append(f"channel factors to 2^{row['channel_shifts']}")
     return ", ".join(texts)
+
+
+def _y_text(row: dict[str, Any]) -> str:
+    shift = row["y_channel_shifts"]
+    return str(row["y"]) if shift is None else f"{row['y']}, channel factors to 2^{shift}"
 
 
 def _method_text(key: str) -> Callable[[dict[str, Any]], str]:
@@ -190,7 +200,7 @@ _COLUMNS: dict[str, tuple[Callable[[dict[str, Any]], str], Literal["left", "righ
     "eps": (lambda row: f"{row['eps']:.4g}", "right"),
     "x": (_x_text, "left"),
     "gamma": (lambda row: str(row["gamma"]), "left"),
-    "y": (lambda row: str(row["y"]), "left"),
+    "y": (_y_text, "left"),
     "statistic": (_method_text("statistic"), "left"),
     "rsqrt": (_method_text("rsqrt"), "left"),
     "normalize": (_method_text("normalize"), "left"),
