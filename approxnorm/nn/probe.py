@@ -78,6 +78,7 @@ class _Clone:
         self._own = weight_of(module).detach()
         self.dim = self._own.numel()
         self._random = torch.Generator().manual_seed(self.dim)
+        self._bases: dict[tuple[int, ...], Tensor] = {}
         # Where a weight of -1 cancels 1 + w, rounding would look like another function.
         size = self._uniform((self.dim,), 0.25, 0.75)
         self._weight = torch.where(self._uniform((self.dim,), -1, 1) < 0, -size, 2 * size)
@@ -159,7 +160,7 @@ class _Clone:
     def _leading_shapes(self) -> list[tuple[int, ...]]:
         """Sizes that are not the row's: a weight then cannot lie along another axis unseen."""
         a, b, c = [n for n in (2, 3, 5, 7) if n != self.dim][:3]
-        return [(2 * c,), (a, c), (a, b, c)]
+        return [(c,), (a, b), (a, b, a)]  # at least as many rows as scales
 
     def _scales(self, eps: float, dtype: torch.dtype) -> Iterator[list[float]]:
         """Magnitudes of rows, those of one run together: rows must not see each other."""
@@ -173,11 +174,12 @@ class _Clone:
 
     def _rows(self, leading: tuple[int, ...], scales: list[float]) -> Tensor:
         """Rows with a mean of their own, no element near 0, each at the next of the scales."""
-        shape = (*leading, self.dim)
-        size = self._uniform(shape, 0.5, 2.0)
-        signed = torch.where(self._uniform(shape, 0, 1) < 0.3, -size, size)
+        if leading not in self._bases:
+            shape = (*leading, self.dim)
+            size = self._uniform(shape, 0.5, 2.0)
+            self._bases[leading] = torch.where(self._uniform(shape, 0, 1) < 0.3, -size, size)
         each = torch.arange(math.prod(leading)).reshape(*leading, 1) % len(scales)
-        return signed * torch.tensor(scales, dtype=torch.float64)[each]
+        return self._bases[leading] * torch.tensor(scales, dtype=torch.float64)[each]
 
     def _uniform(self, shape: tuple[int, ...], low: float, high: float) -> Tensor:
         values = torch.rand(shape, generator=self._random, dtype=torch.float64)
