@@ -153,13 +153,14 @@ class HardwareRMSNorm(Function):
         normalized = x * root
         lo, hi = form.lo - form.zero_point, form.hi - form.zero_point
         least, most = codes.aminmax() if codes.numel() else (codes.new_tensor(0),) * 2
-        inside, learned = None, ctx.needs_input_grad[2]
-        if learned or least <= lo or most >= hi:
-            ratio = normalized * gamma / scale
+        if ctx.needs_input_grad[2]:
+            ratio = normalized * (gamma / scale)
             inside = (ratio >= lo - 0.5) & (ratio <= hi + 0.5)
-            if learned:
-                grad_scale = scale_gradient(grad, codes.to(grad.dtype), ratio, inside, scale)
+            grad_scale = scale_gradient(grad, codes.to(grad.dtype), ratio, inside, scale)
             grad = grad * inside
+        elif least <= lo or most >= hi:  # else nothing can have passed an end
+            ratio = normalized * (gamma / scale)
+            grad = torch.where(ratio.clamp(lo - 0.5, hi + 0.5) == ratio, grad, 0)
         grads = rmsnorm_gradients(grad, normalized, gamma, root, ctx.needs_input_grad)
         return *grads, grad_scale, None, None, None
 
