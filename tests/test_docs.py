@@ -33,8 +33,9 @@ def test_readme_is_short() -> None:
 
 
 def test_readme_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = blocks(ROOT / "README.md", "python")
+    code, layers = blocks(ROOT / "README.md", "python")
     exec(compile(code, "README.md", "exec", dont_inherit=True), {})
+    exec(compile(layers, "README.md", "exec", dont_inherit=True), {})
     printed = capsys.readouterr().out
     decibels = re.search(r"([\d.]+) dB against fp32", printed)
     assert decibels is not None and float(decibels[1]) > 40

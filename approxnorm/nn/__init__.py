@@ -1,7 +1,25 @@
 """Brevitas layers: train with the arithmetic of the hardware, and put it into a real model."""
 
+from approxnorm.nn.bitnet import BitBlock, BitLinear
+from approxnorm.nn.calibration import calibrate
 from approxnorm.nn.export import export_onnx
+from approxnorm.nn.probe import Norm
 from approxnorm.nn.quant_rmsnorm import QuantRMSNorm
 from approxnorm.nn.quantizers import SpecActQuant, SpecWeightQuant
+from approxnorm.nn.registry import register_norm
+from approxnorm.nn.replace import replace_norms
+from approxnorm.nn.reports import report
 
-__all__ = ["QuantRMSNorm", "SpecActQuant", "SpecWeightQuant", "export_onnx"]
+__all__ = [
+    "BitBlock",
+    "BitLinear",
+    "Norm",
+    "QuantRMSNorm",
+    "SpecActQuant",
+    "SpecWeightQuant",
+    "calibrate",
+    "export_onnx",
+    "register_norm",
+    "replace_norms",
+    "report",
+]
