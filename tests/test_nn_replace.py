@@ -411,6 +411,12 @@ def test_what_would_be_lost_is_a_reason() -> None:
     assert [e.name for e in replace_norms(model, SPEC).replaced] == ["0"]
 
 
+def test_hooks_of_the_state_dict_are_hooks() -> None:
+    module = norms.LlamaNorm(DIM)
+    module.register_load_state_dict_post_hook(lambda *_: None)
+    assert str(describe_norm(module)).startswith("it has hooks, which would be lost")
+
+
 def test_parametrized_modules_are_found_out() -> None:
     class Positive(nn.Module):
         def forward(self, weight: Tensor) -> Tensor:
