@@ -234,8 +234,9 @@ def test_with_a_row_exponent_factors_of_x_are_relative_to_the_row() -> None:
     for each in (run(x, gamma, **fields), done):
         model = RMSNorm(each.spec, gamma)
         aligned = model(model.quantize(x), trace=True)[1]
-        lsb = float(model.assembly.x_format.scale) * np.exp2(aligned["row_shift"].astype(float))[:, None]
-        error = aligned[model.assembly.row.x.name] * lsb - x
+        lsb = float(model.assembly.x_format.scale)
+        real = aligned[model.assembly.row.x.name] * lsb
+        error = real * np.exp2(aligned["row_shift"].astype(float))[:, None] - x
         errors.append(np.abs(error[1:]).mean())
     assert errors[1] < errors[0] / 2
 

@@ -49,6 +49,18 @@ def test_onnx_examples_run() -> None:
         exec(compile(code, "onnx.md", "exec", dont_inherit=True), names)
 
 
+def test_brevitas_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    found = blocks(ROOT / "docs" / "brevitas.md", "python")
+    assert len(found) == 6
+    for code in found:
+        exec(compile(code, "brevitas.md", "exec", dont_inherit=True), names)
+    layers = [m for m in names["model"].modules() if type(m).__name__ == "QuantRMSNorm"]
+    assert len(layers) == 5 and all(layer.is_calibrated for layer in layers)
+    assert names["worst"]["sqnr_db"] > 30
+
+
 def test_readme_spec_loads(tmp_path: Path) -> None:
     (text,) = blocks(ROOT / "README.md", "toml")
     path = tmp_path / "spec.toml"

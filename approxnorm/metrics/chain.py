@@ -40,8 +40,9 @@ def steps(
 ) -> Iterator[tuple[str, np.ndarray]]:
     """("reference", reals (rows, dim)), then (cause, the reals after it) for each cause there is.
 
-    model: one whose y has no channel factors. weight: the real weights (dim,). x_real: real input (rows, dim); without it, the reference is
-    that of the codes, and "input_quantization" is what a row exponent rounds off, if there is one.
+    model: one whose y has no channel factors. weight: the real weights (dim,). x_real: real input
+    (rows, dim); without it, the reference is that of the codes, and "input_quantization" is what a
+    row exponent rounds off, if there is one.
     """
     context, normalize = model.assembly.context, model.spec.normalize
     aligned, root, measured = _roots(model, trace, eps)

@@ -7,14 +7,16 @@ from approxnorm.nn.probe import Norm
 from approxnorm.nn.quant_rmsnorm import QuantRMSNorm
 from approxnorm.nn.quantizers import SpecActQuant, SpecWeightQuant
 from approxnorm.nn.registry import register_norm
-from approxnorm.nn.replace import replace_norms
-from approxnorm.nn.reports import report
+from approxnorm.nn.replace import Replacement, replace_norms
+from approxnorm.nn.reports import Report, report
 
 __all__ = [
     "BitBlock",
     "BitLinear",
     "Norm",
     "QuantRMSNorm",
+    "Replacement",
+    "Report",
     "SpecActQuant",
     "SpecWeightQuant",
     "calibrate",
