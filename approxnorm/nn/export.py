@@ -272,11 +272,11 @@ def _finish(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _finish_qonnx(model: onnx.ModelProto) -> onnx.ModelProto:
     """The same with QONNX's Quant at the edges, and its datatypes."""
-    from approxnorm.export.qonnx import placed
+    from approxnorm.export.qonnx.placed import edge_parts, finish
     from approxnorm.export.rewrite.placeholders import replace_placeholders
 
-    norms = replace_placeholders(model, _taken(), placed.edge_parts)
-    return placed.finish(model, norms) if norms else model
+    norms = replace_placeholders(model, _taken(), edge_parts)
+    return finish(model, norms) if norms else model
 
 
 def _taken() -> dict[str, RMSNorm]:
