@@ -14,13 +14,8 @@ from typing import Any
 import brevitas.nn as qnn
 import torch
 from brevitas.core.function_wrapper import TensorClampSte
-from brevitas.core.stats import AbsMax
-from brevitas.inject.enum import (
-    RestrictValueType,
-    ScalingImplType,
-    ScalingPerOutputType,
-    StatsOp,
-)
+from brevitas.core.stats import AbsAve, AbsMax
+from brevitas.inject.enum import RestrictValueType, ScalingImplType, ScalingPerOutputType
 from brevitas.nn.mixin import ActQuantType, WeightQuantType
 from brevitas.proxy.runtime_quant import DynamicActQuantProxyFromInjector
 from brevitas.quant.base import NarrowIntQuant
@@ -36,17 +31,33 @@ from approxnorm.spec import RMSNormSpec
 _LEAST_SCALE = 1e-5  # the epsilon of BitNet's scales
 
 
+class FixedAbsMean(nn.Module):
+    """The mean magnitude of a tensor, without a gradient.
+
+    With that of AbsAve, Brevitas' own, training first learns and then loses it all: every weight is
+    pushed by what the scale alone should do.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stats = AbsAve()
+
+    def forward(self, x: Tensor) -> Tensor:
+        mean: Tensor = self.stats(x.detach())
+        return mean
+
+
 class AbsMeanTernaryQuant(NarrowIntQuant, WeightQuantSolver):
     """Weights to {-1, 0, 1} times one scale: BitNet b1.58's absmean quantiser.
 
     scale = max(mean |w|, 1e-5); code = w / scale, rounded half to even, limited to -1..1; float32.
-    Backward: straight through the rounding and the limits, plus the scale's own gradient.
+    Backward: straight through, as in BitNet: the weights' gradient is that of their values.
     """
 
     bit_width = 2
     tensor_clamp_impl = TensorClampSte  # weights past the ends go on learning
     scaling_impl_type = ScalingImplType.STATS
-    scaling_stats_op = StatsOp.AVE
+    scaling_stats_impl = FixedAbsMean
     scaling_per_output_type = ScalingPerOutputType.TENSOR
     restrict_scaling_type = RestrictValueType.FP
     scaling_min_val = _LEAST_SCALE
@@ -55,7 +66,7 @@ class AbsMeanTernaryQuant(NarrowIntQuant, WeightQuantSolver):
 class RowAbsMaxScaling(nn.Module):
     """The scale of each row: max(max |x|, scaling_min_val) / threshold, over the last axis.
 
-    x: (..., dim). Returns (..., 1), of x's dtype. threshold: the largest code.
+    x: (..., dim). Returns (..., 1), of x's dtype, without a gradient. threshold: the largest code.
     """
 
     def __init__(self, scaling_min_val: float) -> None:
@@ -64,7 +75,7 @@ class RowAbsMaxScaling(nn.Module):
         self.stats = AbsMax(stats_reduce_dim=-1, keepdim=True)
 
     def forward(self, x: Tensor, threshold: Tensor) -> Tensor:
-        largest: Tensor = self.stats(x).clamp(min=self.scaling_min_val)
+        largest: Tensor = self.stats(x.detach()).clamp(min=self.scaling_min_val)
         return largest / threshold
 
 
@@ -73,7 +84,7 @@ class RowAbsMaxInt8Quant(NarrowIntQuant, ActQuantSolver):
 
     scale = max(max |x|, 1e-5) / 127 over the row; code = x / scale, rounded half to even, limited
     to -127..127; both divisions are float32's. A row of zeros gives zeros. Backward: straight
-    through the rounding, plus the scale's own gradient.
+    through, as in BitNet.
     """
 
     proxy_class = DynamicActQuantProxyFromInjector  # no scale outlives its input

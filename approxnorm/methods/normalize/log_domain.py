@@ -93,12 +93,13 @@ class LogDomain(Normalize):
         return filled
 
     def channels(self, gamma: np.ndarray, context: Context) -> Mapping[str, np.ndarray]:
-        real = [int(g) - context.gamma.zero_point for g in gamma]
-        logs = [self._gamma_log(abs(g), context) if g else 0 for g in real]
+        real = np.asarray(gamma, np.int64) - context.gamma.zero_point
+        magnitudes, places = np.unique(np.abs(real), return_inverse=True)
+        logs = [self._gamma_log(int(m), context) if m else 0 for m in magnitudes]
         return {
-            "gamma_log": np.array(logs, np.int64),
-            "gamma_negative": np.array([g < 0 for g in real], np.int64),
-            "gamma_zero": np.array([g == 0 for g in real], np.int64),
+            "gamma_log": np.array(logs, np.int64)[places],
+            "gamma_negative": (real < 0).astype(np.int64),
+            "gamma_zero": (real == 0).astype(np.int64),
         }
 
     def gain(self, context: Context) -> Fraction:
