@@ -15,7 +15,12 @@ import brevitas.nn as qnn
 import torch
 from brevitas.core.function_wrapper import TensorClampSte
 from brevitas.core.stats import AbsAve, AbsMax
-from brevitas.inject.enum import RestrictValueType, ScalingImplType, ScalingPerOutputType
+from brevitas.inject.enum import (
+    RestrictValueType,
+    ScalingImplType,
+    ScalingPerOutputType,
+    StatsOp,
+)
 from brevitas.nn.mixin import ActQuantType, WeightQuantType
 from brevitas.proxy.runtime_quant import DynamicActQuantProxyFromInjector
 from brevitas.quant.base import NarrowIntQuant
@@ -57,7 +62,8 @@ class AbsMeanTernaryQuant(NarrowIntQuant, WeightQuantSolver):
     bit_width = 2
     tensor_clamp_impl = TensorClampSte  # weights past the ends go on learning
     scaling_impl_type = ScalingImplType.STATS
-    scaling_stats_impl = FixedAbsMean
+    scaling_stats_op = StatsOp.AVE
+    scaling_stats_impl = FixedAbsMean  # in place of AVE's own
     scaling_per_output_type = ScalingPerOutputType.TENSOR
     restrict_scaling_type = RestrictValueType.FP
     scaling_min_val = _LEAST_SCALE
