@@ -4,6 +4,7 @@ The rules, each of which ``Calibration.notes`` states with its numbers:
 
 * scale "pow2": the smallest power of two with max|v| <= scale * (largest code);
 * scale "absmax": max|v| / (largest code), as float32;
+* headroom h: that of 2**h times the values, so that h bits are free above the largest;
 * with a zero point, the same for the positive and the negative values and the codes on their
   side of it, and the larger of both scales; a side without codes is left to saturate;
 * for y the values are those of float64 RMSNorm on the data, for gamma gamma itself (times the
@@ -292,9 +293,10 @@ def _rule(form: FormatSpec, name: str, seen: _Range) -> str:
         ends = f"{-seen.below:.6g} to {seen.above:.6g}"
         return f"{kind} that holds {ends} about zero point {form.zero_point}"
     largest = _codes(form).hi
+    free = f" / 2^{form.headroom}" if form.headroom else ""
     if pow2:
-        return f"smallest power of two with max|{name}| <= scale * {largest}"
-    return f"max|{name}| / {largest}"
+        return f"smallest power of two with max|{name}| <= scale * {largest}{free}"
+    return f"max|{name}| / {largest}" + (f" * 2^{form.headroom}" if form.headroom else "")
 
 
 def _codes(form: FormatSpec) -> Format:
@@ -302,11 +304,12 @@ def _codes(form: FormatSpec) -> Format:
 
 
 def _needed_scale(form: FormatSpec, above: float, below: float) -> float:
-    """The least scale with which the codes reach from -below to above.
+    """The least scale with which the codes reach from -below to above, and leave the head room.
 
     Without a zero point both sides count alike, and have the largest code.
     """
     codes = _codes(form)
+    above, below = (math.ldexp(float(reach), form.headroom) for reach in (above, below))
     if codes.zero_point == 0:
         return max(above, below) / codes.hi
     sides = ((above, codes.hi - codes.zero_point), (below, codes.zero_point - codes.lo))

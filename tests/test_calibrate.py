@@ -141,6 +141,18 @@ def test_the_log_domain_leaves_gamma_codes_alone() -> None:
     assert np.abs(RMSNorm(done.spec, gamma).gamma).max() == 127
 
 
+@pytest.mark.parametrize("rule", ["pow2", "absmax"])
+def test_headroom_leaves_bits_free(rule: str) -> None:
+    x, gamma = activations()
+    form = {"bits": 16, "calibrate": rule}
+    plain, free = run(x, gamma, x=form), run(x, gamma, x=form | {"headroom": 2})
+    assert scales(free)["x"] == 4 * scales(plain)["x"]
+    assert free.spec.x.headroom == 0  # it has had its effect: specs that mean the same are equal
+    assert "2^2" in free.notes[0]
+    fixed = RMSNormSpec(**OPEN | {"x": {"bits": 16, "scale": 0.5, "headroom": 2}})
+    assert fixed.x.headroom == 0
+
+
 # --- channel factors ------------------------------------------------------------------------------
 
 

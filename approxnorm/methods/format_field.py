@@ -24,7 +24,8 @@ class FormatSpec(Fields):
     Either ``"ap_fixed<W,I,Q,O>"`` or a table: bits, signed, scale (float32; absent means that
     calibration chooses it), zero_point, rounding, overflow, and calibrate: "pow2" (the smallest
     power of two whose range holds the data) or "absmax" (the largest magnitude is the largest
-    code).
+    code). headroom: bits that calibration leaves free above the largest value it has seen; under a
+    row exponent a wide x has them for nothing.
     """
 
     bits: int = Field(ge=2, le=32)
@@ -34,6 +35,7 @@ class FormatSpec(Fields):
     rounding: Rounding | None = Field(default=None, strict=False)
     overflow: Overflow | None = Field(default=None, strict=False)
     calibrate: Literal["pow2", "absmax"] = "pow2"
+    headroom: int = Field(default=0, ge=0, le=16)
 
     @model_validator(mode="before")
     @classmethod
@@ -67,6 +69,12 @@ class FormatSpec(Fields):
         """With a scale there is nothing to calibrate: specs that mean the same are equal."""
         return "pow2" if info.data.get("scale") is not None else rule
 
+    @field_validator("headroom")
+    @classmethod
+    def _none_if_fixed(cls, bits: int, info: ValidationInfo) -> int:
+        """The same for the bits that calibration leaves free."""
+        return 0 if info.data.get("scale") is not None else bits
+
     @model_validator(mode="after")
     def _possible(self) -> FormatSpec:
         form = self if self.scale is not None else self.model_copy(update={"scale": 1.0})
@@ -83,6 +91,7 @@ class FormatSpec(Fields):
         if self.scale is not None:
             fields["scale"] = float(str(np.float32(self.scale)))
             fields["calibrate"] = None
+        fields["headroom"] = self.headroom or None
         return {k: v for k, v in fields.items() if v is not None}
 
     def require_modes(self, field: str) -> None:
@@ -103,7 +112,8 @@ class FormatSpec(Fields):
 
     def with_scale(self, scale: float) -> FormatSpec:
         """The same format with its scale fixed."""
-        return self.model_copy(update={"scale": float(np.float32(scale)), "calibrate": "pow2"})
+        fixed = {"scale": float(np.float32(scale)), "calibrate": "pow2", "headroom": 0}
+        return self.model_copy(update=fixed)
 
     def to_format(self, field: str) -> Format:
         """The format; ApproxNormError that names ``field`` if the scale is still open."""
