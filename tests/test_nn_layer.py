@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import copy
 import io
+import math
+import warnings
 from typing import Any
 
 import brevitas.nn as qnn
 import numpy as np
 import pytest
 import torch
+from brevitas.graph.calibrate import calibration_mode
+from brevitas.proxy.runtime_quant import DynamicActQuantProxyFromInjector
 from brevitas.quant import (
     Int8ActPerTensorFixedPoint,
     Int8ActPerTensorFloat,
     Int8WeightPerTensorFloat,
     ShiftedUint8ActPerTensorFloat,
+    SignedBinaryActPerTensorConst,
 )
 from brevitas.quant_tensor import IntQuantTensor
 from random_specs import spec_model
 from torch import Tensor, nn
 from torch.nn.functional import rms_norm
 
-from approxnorm import RMSNormSpec, preset, preset_names
+from approxnorm import RMSNorm, RMSNormSpec, preset, preset_names
 from approxnorm.calibrate import calibrate_array
 from approxnorm.errors import ApproxNormError
 from approxnorm.nn import QuantRMSNorm
 from approxnorm.nn.functions import FakeQuantize, FloatRMSNorm, quantize
+from approxnorm.nn.quantizers import FormatQuant
 
 DIM = 24
 
@@ -59,6 +65,10 @@ def assert_equals_model(layer: QuantRMSNorm, x: Tensor) -> IntQuantTensor:
     y = layer(x)
     assert isinstance(y, IntQuantTensor)
     model = layer.model()
+    weight = layer.weight.detach().to(torch.float32).numpy()
+    if isinstance(layer._format_quant("gamma"), FormatQuant):  # no part of it is the layer's own
+        model = RMSNorm(layer.spec, weight)
+        assert model.digest == layer.model().digest
     want = model(model.quantize(x.detach().to(torch.float32).numpy()))
     assert y.value.dtype == y.scale.dtype == torch.float32
     assert np.count_nonzero(codes_of(y) != want) == 0
@@ -113,6 +123,7 @@ def test_random_specs() -> None:
         ours = layer.model()
         want = ours(ours.quantize(x.numpy()))
         assert np.count_nonzero(codes_of(layer(x)) != want) == 0, seed
+        assert np.array_equal(ours.gamma, RMSNorm(layer.spec, layer.weight.detach().numpy()).gamma)
         compared += 1
     assert compared >= 50
 
@@ -217,6 +228,36 @@ def test_a_quant_tensor_of_the_same_format_keeps_its_codes() -> None:
     assert np.array_equal(layer(first).int(), layer(x).int())
 
 
+def test_calibration_mode_of_brevitas() -> None:
+    """The float norm, while the quantisers see the data; afterwards they have scales from it."""
+    layer = QuantRMSNorm(
+        DIM,
+        preset("int8-linear"),
+        input_quant=Int8ActPerTensorFloat,
+        output_quant=Int8ActPerTensorFloat,
+        weight_quant=Int8WeightPerTensorFloat,
+        return_quant_tensor=False,
+    ).eval()
+    x = rows(64, seed=1)
+    with torch.no_grad(), calibration_mode(layer):
+        assert (layer(x) - rms_norm(x, (DIM,), eps=layer.spec.eps)).abs().max() < 1e-5
+    assert layer.spec.x.scale > 0.02
+    assert (layer(x) - rms_norm(x, (DIM,))).abs().max() < 0.2
+    ours = layer_of("int8-linear", return_quant_tensor=False)
+    with torch.no_grad(), calibration_mode(ours):
+        assert (ours(x) - rms_norm(x, (DIM,), ours.weight)).abs().max() < 1e-4
+
+
+def test_a_quant_tensor_of_the_format_under_trn() -> None:
+    """Codes times a scale, over it again, may be one ulp below: they are not rounded twice."""
+    spec = preset("int8-linear").to_dict()
+    spec["x"] = {"bits": 8, "signed": True, "scale": 0.0123, "rounding": "TRN"}
+    layer = layer_of(RMSNormSpec(**spec))
+    quantised = layer.input_quant(rows(64) / 4)
+    codes = quantised.int().numpy()
+    assert np.array_equal(layer(quantised).int().numpy(), layer.model()(codes))
+
+
 def test_switched_off_quantisers_leave_the_float_norm() -> None:
     layer, x = layer_of("int8-linear"), rows(6)
     wanted = rms_norm(x, (DIM,), layer.weight, layer.spec.eps)
@@ -264,14 +305,28 @@ def test_gradcheck_of_the_norm() -> None:
     assert torch.autograd.gradcheck(lambda a, b: FloatRMSNorm.apply(a, b, 1e-3), (x, gamma))
 
 
+def accurate(**changes: Any) -> RMSNormSpec:
+    """int16-accurate with other fields in normalize."""
+    spec = preset("int16-accurate").to_dict()
+    spec["normalize"] |= changes
+    return RMSNormSpec(**spec)
+
+
 @pytest.mark.parametrize("learn_scales", [False, True])
-def test_the_gradient_is_that_of_rmsnorm_at_the_quantised_point(learn_scales: bool) -> None:
-    layer = layer_of("int16-accurate", learn_scales=learn_scales)
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"constant": "gamma"}, {"order": "gemma", "constant": "multiplier", "constant_bits": 14}],
+)
+def test_the_gradient_is_that_of_rmsnorm_at_the_quantised_point(
+    changes: dict[str, Any], learn_scales: bool
+) -> None:
+    layer = layer_of(accurate(**changes), learn_scales=learn_scales)
     x, upstream = rows(4, 3).requires_grad_(), rows(4, 3, seed=2)
     layer(x).value.backward(upstream)
     point = layer.input_quant(rows(4, 3)).value.detach().requires_grad_()
     gamma = layer.weight.detach().clone().requires_grad_()
-    rms_norm(point, (DIM,), gamma, layer.spec.eps).backward(upstream)
+    one = float(layer.spec.normalize.adds_one)
+    rms_norm(point, (DIM,), gamma + one, layer.spec.eps).backward(upstream)
     torch.testing.assert_close(x.grad, point.grad, rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(layer.weight.grad, gamma.grad, rtol=1e-3, atol=1e-3)
 
@@ -293,6 +348,46 @@ def test_saturated_elements_pass_no_gradient() -> None:
     layer(x).value.sum().backward()
     assert x.grad[0, 0] == 0
     assert x.grad[0, 1:].any()
+
+
+@pytest.mark.parametrize("overflow", ["SAT", "SAT_SYM", "SAT_ZERO", "WRAP"])
+@pytest.mark.parametrize("learn_scales", [False, True])
+def test_outputs_that_overflow_pass_no_gradient(overflow: str, learn_scales: bool) -> None:
+    """Whatever else is in the batch, and whatever code the overflow makes."""
+    layer = layer_of("int16-accurate", learn_scales=learn_scales, output_overflow=overflow)
+    quantizer = layer._format_quant("y")
+    quantizer.set_scale(2.0**-15)  # about 1 is the end
+    x = rows(6).requires_grad_()
+    true = rms_norm(x.detach(), (DIM,), layer.weight.detach(), layer.spec.eps)
+    upstream = torch.zeros(6, DIM)
+    upstream[true.abs() > 1.01] = 1  # only where y is beyond it
+    assert 0 < int(upstream.sum()) < upstream.numel()
+    layer(x).value.backward(upstream)
+    assert not x.grad.any() and not layer.weight.grad.any()
+    x.grad = None
+    layer(x).value.backward((true.abs() < 0.99).float())
+    assert x.grad.any()
+
+
+@pytest.mark.parametrize("name", ["int8-linear", "outlier4-12bit"])
+def test_the_gradient_of_the_scale_of_y(name: str) -> None:
+    """By the rule: code less value in LSBs, or the code at an end that was passed."""
+    layer = layer_of(name, learn_scales=True, output_scaling_impl_type="parameter")
+    quantizer = layer._format_quant("y")
+    with torch.no_grad():
+        quantizer.held.copy_(quantizer.held - 1 if quantizer.power_of_two else quantizer.held / 2)
+    x, upstream = rows(5), rows(5, seed=3)
+    y = layer(x)
+    y.value.backward(upstream)
+    scale, codes = float(quantizer.scale().detach()), torch.from_numpy(codes_of(y))
+    datapath = layer._datapath(layer._own_formats())
+    weight = layer._weight_of(layer._spec_gamma(datapath), datapath).detach()
+    ratio = rms_norm(layer.input_quant(x).value.detach(), (DIM,), weight, layer.spec.eps) / scale
+    inside = (ratio >= quantizer.form.lo - 0.5) & (ratio <= quantizer.form.hi + 0.5)
+    assert not inside.all()
+    wanted = float((upstream * torch.where(inside, codes - ratio, codes)).sum())
+    chain = scale * math.log(2) if quantizer.power_of_two else 1.0
+    assert float(quantizer.held.grad) == pytest.approx(wanted * chain, rel=1e-4)
 
 
 def test_the_gradient_of_a_scale() -> None:
@@ -372,13 +467,19 @@ def test_copies() -> None:
 
 
 @pytest.mark.parametrize("name", ["int8-linear", "outlier4-12bit", "published-sole"])
-@pytest.mark.parametrize("learn_scales", [False, True])
-def test_state_dict_round_trip(name: str, learn_scales: bool) -> None:
-    layer, x = layer_of(name, learn_scales=learn_scales), rows(6)
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("learned_then", [False, True])
+def test_state_dict_round_trip(name: str, learned: bool, learned_then: bool) -> None:
+    """Also from calibration to training, whose scales are parameters, and back."""
+    layer, x = layer_of(name, learn_scales=learned), rows(6)
+    if learned:
+        optimizer = torch.optim.SGD(layer.parameters(), lr=1e-4)
+        layer(x).value.mean().backward()
+        optimizer.step()
     stream = io.BytesIO()
     torch.save(layer.state_dict(), stream)
     stream.seek(0)
-    other = QuantRMSNorm(DIM, name, learn_scales=learn_scales)
+    other = QuantRMSNorm(DIM, name, learn_scales=learned_then)
     other.load_state_dict(torch.load(stream, weights_only=True))
     assert other.spec == layer.spec
     assert torch.equal(other(x).value, layer(x).value)
@@ -407,12 +508,21 @@ def test_a_new_weight_keeps_the_scales() -> None:
     assert_equals_model(layer, rows(4))
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_compile() -> None:
     """With a graph break: the layer itself is not traced."""
     model = nn.Sequential(nn.Linear(DIM, DIM), layer_of("int8-linear", return_quant_tensor=False))
     x = rows(6)
+    compiled = torch.compile(model, backend="aot_eager")
+    for train in (model, compiled):
+        model.zero_grad()
+        train(x).square().sum().backward()
+        if train is model:
+            wanted = {n: p.grad.clone() for n, p in model.named_parameters()}
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter.grad, wanted[name]), name
     with torch.no_grad():
-        assert torch.equal(torch.compile(model, backend="eager")(x), model(x))
+        assert torch.equal(compiled(x), model(x))
 
 
 # --- errors -----------------------------------------------------------------------------------
@@ -483,9 +593,94 @@ def test_widths_that_a_quant_tensor_cannot_hold() -> None:
     spec = preset("int8-linear").to_dict()
     spec["x"] = {"bits": 24, "signed": True, "scale": 0.3}
     spec["row_exponent"] = {"bits": 8}
-    assert "x has 24 bits; allowed: 22" in refusal(lambda: QuantRMSNorm(DIM, RMSNormSpec(**spec)))
+    assert "x has 24 bits, so that codes are up to 8388608" in refusal(
+        lambda: QuantRMSNorm(DIM, RMSNormSpec(**spec))
+    )
     spec["x"] = {"bits": 26, "signed": True, "scale": 0.25}
-    assert "x has 26 bits; allowed: 22" in refusal(lambda: QuantRMSNorm(DIM, RMSNormSpec(**spec)))
+    assert "codes are up to 33554432 from their zero; allowed: 2^21, or 2^24" in refusal(
+        lambda: QuantRMSNorm(DIM, RMSNormSpec(**spec))
+    )
+
+
+@pytest.mark.parametrize(
+    ("field", "slot", "quantizer"),
+    [
+        ("channel_shifts", "input_quant", Int8ActPerTensorFloat),
+        ("channel_shifts", "input_quant", None),
+        ("y_channel_shifts", "output_quant", Int8ActPerTensorFloat),
+        ("y_channel_shifts", "weight_quant", Int8WeightPerTensorFloat),
+    ],
+)
+def test_factors_of_which_a_quantiser_of_brevitas_does_not_know(
+    field: str, slot: str, quantizer: Any
+) -> None:
+    spec = preset("int8-linear").replace(**{field: {"max_shift": 2}})
+    message = refusal(lambda: QuantRMSNorm(DIM, spec, **{slot: quantizer}))
+    assert f"the spec has {field}, which {slot} does not know" in message
+
+
+class Dynamic(Int8ActPerTensorFloat):
+    proxy_class = DynamicActQuantProxyFromInjector
+
+
+@pytest.mark.parametrize(
+    ("slot", "quantizer", "text"),
+    [
+        ("output_quant", Int8WeightPerTensorFloat, "no quantiser of its kind"),
+        ("input_quant", Int8WeightPerTensorFloat, "no quantiser of its kind"),
+        ("input_quant", Dynamic, "a quantiser whose scale depends on the data"),
+        ("output_quant", SignedBinaryActPerTensorConst, "a quantiser by ClampedBinaryQuant"),
+    ],
+)
+def test_quantisers_that_do_not_do(slot: str, quantizer: Any, text: str) -> None:
+    message = refusal(lambda: QuantRMSNorm(DIM, **{slot: quantizer}))
+    assert f"{slot} is {text}" in message
+
+
+def test_numbers_that_went_wrong_in_training() -> None:
+    layer = layer_of("int8-linear", learn_scales=True)
+    layer.layer_name = "norm"
+    with torch.no_grad():
+        layer._format_quant("y").held.fill_(float("nan"))
+    assert "layer norm: the learned scale of y is nan" in refusal(lambda: layer(rows(2)))
+    layer = layer_of("int8-linear")
+    with torch.no_grad():
+        layer.weight[3] = float("nan")
+    assert "its weight holds NaN or infinity" in refusal(lambda: layer(rows(2)))
+    assert "its weight holds NaN" in refusal(layer.model)
+
+    def assign() -> None:
+        layer.weight = nn.Parameter(torch.ones(3))
+
+    assert "the new weight has shape (3,); allowed: (24,)" in refusal(assign)
+
+
+def test_codes_that_do_not_exist() -> None:
+    layer = QuantRMSNorm(DIM, "int8-linear", input_quant=None)
+    layer.set_spec(calibrate_array(layer.spec, rows(64, seed=1).numpy(), np.ones(DIM)).spec)
+    one = torch.tensor(1.0)
+    liar = IntQuantTensor(torch.full((1, DIM), 300.0), one, one * 0, one * 8, True, False)
+    assert "x has codes from 300 to 300; allowed: -128 to 127" in refusal(lambda: layer(liar))
+    wraps = layer_of("int8-linear", input_overflow="WRAP")
+    assert "allowed: -128 to 127" in refusal(lambda: wraps(torch.full((1, DIM), 3e38)))
+
+
+def test_keywords_that_are_not_there() -> None:
+    for name in ("input_bitwidth", "output_narrow_range", "weight_scaling_per_output_channel"):
+        with pytest.raises(TypeError, match=f"keyword {name}"):
+            QuantRMSNorm(DIM, **{name: 1})
+    assert "bit_width is 1" in refusal(lambda: QuantRMSNorm(DIM, input_bit_width=1))
+
+
+def test_a_warning_is_given_once_for_a_layer() -> None:
+    layer = layer_of("int8-linear", learn_scales=True, eps=1e-12)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            layer(rows(2))
+            with torch.no_grad():
+                layer._format_quant("x").held.mul_(1.1)
+    assert [type(w.message).__name__ for w in caught] == ["EpsWarning"]
 
 
 def test_the_yardstick_has_no_layer() -> None:

@@ -18,12 +18,10 @@ from weakref import WeakSet
 
 import torch
 from brevitas import config
-from brevitas.proxy.runtime_quant import DynamicActQuantProxyFromInjector
 from brevitas.quant_tensor import IntQuantTensor, QuantTensor
 from torch import Tensor, nn
 
 from approxnorm.errors import ApproxNormError
-from approxnorm.formats import Overflow, Rounding
 from approxnorm.model import RMSNorm
 
 if TYPE_CHECKING:
@@ -32,12 +30,6 @@ if TYPE_CHECKING:
 _TARGETS = ("brevitas", "StdQCDQONNX")  # Brevitas' names of its QONNX and its QCDQ export
 _PROXIES = ("input_quant", "weight_quant", "output_quant")
 _INLINE_BYTES = 1 << 30  # of parameters; a model with more has them in a file of external data
-
-_ROUNDINGS = {
-    "ROUND": Rounding.RND_CONV,
-    "FLOOR": Rounding.TRN,
-    "ROUND_TO_ZERO": Rounding.TRN_ZERO,
-}
 
 
 @dataclass(frozen=True)
@@ -183,7 +175,6 @@ def _prepare(layer: Any, x: Tensor | QuantTensor | None = None) -> None:
     _require_quantised(layer)
     on_grid = not layer.input_quant.is_quant_enabled
     model = layer.model(x) if on_grid and isinstance(x, QuantTensor) else layer.model()
-    _require_same_edge(layer, model)
     layer.__dict__[_HELD] = _Prepared(
         model, x is not None, on_grid, bool(layer.return_quant_tensor)
     )
@@ -199,27 +190,6 @@ def _require_quantised(layer: Any) -> None:
         raise ApproxNormError(
             f"{_title(layer)} computes in floats, as {what}; allowed in an export: a calibrated"
             " layer whose quantisers are all on"
-        )
-    for name in _PROXIES:
-        if isinstance(getattr(layer, name), DynamicActQuantProxyFromInjector):
-            raise ApproxNormError(
-                f"{_title(layer)}: the scale of its {name} depends on the data; allowed in an"
-                " export: scales that are fixed"
-            )
-
-
-def _require_same_edge(layer: Any, model: RMSNorm) -> None:
-    """Refuse an input quantiser of Brevitas that makes other codes than the spec's x format."""
-    proxy = layer.input_quant
-    if not proxy.is_quant_enabled or layer._format_quant("x") is not None:
-        return
-    form, rounding = model.assembly.x_format, str(proxy.rounding_mode).upper()
-    limits = Overflow.SAT_SYM if proxy.is_narrow_range else Overflow.SAT
-    if _ROUNDINGS.get(rounding) is not form.rounding or form.overflow is not limits:
-        raise ApproxNormError(
-            f"{_title(layer)}: its input_quant rounds by {rounding} and limits as {limits}, but its"
-            f" spec's x has {form.rounding} and {form.overflow}; give the spec the same, or leave"
-            " input_quant out"
         )
 
 

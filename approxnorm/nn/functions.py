@@ -24,13 +24,14 @@ def quantize(x: Tensor, scale: Tensor, form: Format) -> tuple[Tensor, Tensor | N
     code was limited at all. No gradient.
     """
     lo, hi = form.lo - form.zero_point, form.hi - form.zero_point
+    least_code = lowest(lo, hi, form.overflow)
     rounded = _rounded(x / scale, form.rounding)
     if not rounded.numel():
         return rounded, None
     least, most = rounded.aminmax()
-    if least >= lowest(lo, hi, form.overflow) and most <= hi:
+    if least >= least_code and most <= hi:
         return rounded, None
-    return _limited(rounded, lo, hi, form), (rounded >= lo) & (rounded <= hi)
+    return _limited(rounded, lo, hi, form), (rounded >= least_code) & (rounded <= hi)
 
 
 def _limited(rounded: Tensor, lo: int, hi: int, form: Format) -> Tensor:
@@ -151,23 +152,41 @@ class HardwareRMSNorm(Function):
         x, gamma, scale, codes = ctx.saved_tensors
         root, form, grad_scale = inverse_root(x, ctx.eps), ctx.form, None
         normalized = x * root
-        lo, hi = form.lo - form.zero_point, form.hi - form.zero_point
-        least, most = codes.aminmax() if codes.numel() else (codes.new_tensor(0),) * 2
         if ctx.needs_input_grad[2]:
             ratio = normalized * (gamma / scale)
-            inside = (ratio >= lo - 0.5) & (ratio <= hi + 0.5)
+            inside = ratio.clamp(*_ends(form)) == ratio
             grad_scale = scale_gradient(grad, codes.to(grad.dtype), ratio, inside, scale)
             grad = grad * inside
-        elif least <= lo or most >= hi:  # else nothing can have passed an end
+        elif _may_overflow(codes, form):
             ratio = normalized * (gamma / scale)
-            grad = torch.where(ratio.clamp(lo - 0.5, hi + 0.5) == ratio, grad, 0)
+            grad = torch.where(ratio.clamp(*_ends(form)) == ratio, grad, 0)
         grads = rmsnorm_gradients(grad, normalized, gamma, root, ctx.needs_input_grad)
         return *grads, grad_scale, None, None, None
 
 
+def _ends(form: Format) -> tuple[float, float]:
+    """Between which real values, in LSBs less the zero point, none passes the format's ends."""
+    lo, hi = form.lo - form.zero_point, form.hi - form.zero_point
+    below, above = {Rounding.TRN: (0.0, 1.0), Rounding.TRN_ZERO: (1.0, 1.0)}.get(
+        form.rounding, (0.5, 0.5)
+    )
+    return lowest(lo, hi, form.overflow) - below, hi + above
+
+
+def _may_overflow(codes: Tensor, form: Format) -> bool:
+    """Whether a value may have passed an end: where it saturates, its code is at the end."""
+    if not codes.numel():
+        return False
+    if form.overflow not in (Overflow.SAT, Overflow.SAT_SYM):
+        return True
+    lo, hi = form.lo - form.zero_point, form.hi - form.zero_point
+    least, most = codes.aminmax()
+    return bool(least <= lowest(lo, hi, form.overflow)) or bool(most >= hi)
+
+
 def inverse_root(x: Tensor, eps: float) -> Tensor:
     """1 / sqrt(mean(x**2) + eps) of each row, (..., 1); 0 where the root is 0."""
-    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)  # one pass, and no overflow
+    norm = torch.linalg.vector_norm(x, dim=-1, keepdim=True)  # one pass
     mean = norm.square_().div_(x.shape[-1]).add_(eps)
     return mean.rsqrt().masked_fill_(mean == 0, 0)
 

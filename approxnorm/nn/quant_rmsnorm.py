@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,8 +12,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from brevitas.core.quant import RescalingIntQuant
 from brevitas.nn.mixin import ActQuantType, QuantWeightMixin, WeightQuantType
 from brevitas.nn.quant_layer import QuantInputOutputLayer
+from brevitas.proxy.parameter_quant import WeightQuantProxyFromInjectorBase
+from brevitas.proxy.runtime_quant import DynamicActQuantProxyFromInjector
 from brevitas.quant_tensor import IntQuantTensor, QuantTensor
 from torch import Tensor, nn
 
@@ -24,8 +28,14 @@ from approxnorm.methods.format_field import FormatSpec
 from approxnorm.methods.normalizers import root_float
 from approxnorm.model import RMSNorm
 from approxnorm.nn.functions import FloatRMSNorm, HardwareRMSNorm, Replace
-from approxnorm.nn.quantizers import CODE_BITS, FormatQuant, SpecActQuant, SpecWeightQuant
-from approxnorm.rmsnorm import Assembly, assemble
+from approxnorm.nn.quantizers import (
+    CODE_BITS,
+    EXACT_BITS,
+    FormatQuant,
+    SpecActQuant,
+    SpecWeightQuant,
+)
+from approxnorm.rmsnorm import Assembly, SpecWarning, assemble
 from approxnorm.spec import RMSNormSpec, preset
 
 _FORMATS = {"x": "input_quant", "gamma": "weight_quant", "y": "output_quant"}
@@ -34,7 +44,10 @@ _BREVITAS_MODES = {
     "FLOOR": Rounding.TRN,
     "ROUND_TO_ZERO": Rounding.TRN_ZERO,
 }
-_EXACT_BITS = 25  # signed codes that float32 holds
+_NUMBERS = (
+    *("bit_width", "signed", "zero_point", "rounding", "overflow"),
+    *("scaling_impl_type", "restrict_scaling_type"),
+)
 _KEPT = 8  # datapaths; a learned scale leaves old ones behind
 
 
@@ -106,7 +119,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         start = torch.zeros if spec.normalize.adds_one else torch.ones
         self.weight = nn.Parameter(start(dim, device=device, dtype=dtype))
         quantizers = {"x": input_quant, "gamma": weight_quant, "y": output_quant}
-        _require_prefixes(kwargs)
+        _require_known(kwargs, quantizers)
         kwargs = _numbers(self._spec, quantizers, learn_scales) | kwargs
         QuantInputOutputLayer.__init__(
             self,
@@ -117,8 +130,10 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
             **kwargs,
         )
         QuantWeightMixin.__init__(self, weight_quant, **kwargs)
+        self._require_kinds()
         self.register_buffer("spec_json", torch.zeros(0, dtype=torch.uint8))
         self._datapaths: dict[Any, _Datapath] = {}
+        self._warned = False
         self._take(self._spec)
         self.register_load_state_dict_post_hook(_after_load)
 
@@ -158,7 +173,15 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
     def _own_formats(self) -> dict[str, FormatSpec | float]:
         """Of x, gamma and y those that are our quantisers', by their scales; open ones are NaN."""
         quantizers = {name: self._format_quant(name) for name in _FORMATS}
-        return {n: float(q.scale().detach()) for n, q in quantizers.items() if q is not None}
+        scales = {n: float(q.scale().detach()) for n, q in quantizers.items() if q is not None}
+        for name, scale in scales.items():
+            given = getattr(self._spec, name).scale is not None
+            if math.isinf(scale) or (given and math.isnan(scale)):
+                raise ApproxNormError(
+                    f"{self._title}: the learned scale of {name} is {scale}; allowed: finite"
+                    " numbers (lower the learning rate, and load the last good state_dict)"
+                )
+        return dict(scales)
 
     def _resolved(self, forms: dict[str, FormatSpec | float]) -> RMSNormSpec:
         """The spec with formats, or scales that take the place of its own."""
@@ -227,7 +250,9 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         with torch.autocast(real.device.type, enabled=False):
             if self.calibrating:
                 return self._float(real.to(torch.float32), self._true_weight()).to(real.dtype)
-            quant_x = self.input_quant(self._float32(x))
+            if self.weight_quant.disable_quant:
+                return self._observed(self._float32(x)).to(real.dtype)
+            quant_x = self._quant_input(self._float32(x))
             if not isinstance(quant_x, QuantTensor):
                 self._require_quant_input()
                 return self._float(quant_x, self._true_weight()).to(real.dtype)
@@ -235,6 +260,28 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         if isinstance(y, QuantTensor) and self.return_quant_tensor:
             return y
         return (y.value if isinstance(y, QuantTensor) else y).to(real.dtype)
+
+    def _observed(self, x: Tensor | QuantTensor) -> Tensor:
+        """The float norm, while quantisers of Brevitas gather statistics (calibration_mode)."""
+        seen = x if self._format_quant("x") is not None else self.input_quant(x)
+        y = self._float(seen.value if isinstance(seen, QuantTensor) else seen, self._true_weight())
+        if self._format_quant("y") is None:
+            self.output_quant(y)
+        return y
+
+    def _quant_input(self, x: Tensor | IntQuantTensor) -> Tensor | IntQuantTensor:
+        """x by input_quant; a QuantTensor of that very format as it is: it holds codes already."""
+        ours = self._format_quant("x")
+        if (
+            ours is not None
+            and isinstance(x, IntQuantTensor)
+            and not self.input_quant.disable_quant
+        ):
+            same = torch.equal(x.scale.detach(), ours.channel_scale().detach())
+            if same and float(x.zero_point) == ours.form.zero_point:
+                return x
+        quantised: Tensor | IntQuantTensor = self.input_quant(x)
+        return quantised
 
     def _quantised(self, x: IntQuantTensor) -> Tensor | IntQuantTensor:
         self._check_format(x)
@@ -286,6 +333,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         codes = (x.value / x.scale).round_()
         if float(x.zero_point):
             codes += x.zero_point
+        self._require_codes(codes, model.assembly.x_format)
         inputs["x"] = codes.reshape(-1, self.dim).to(torch.int32)
         return backend.run(inputs).reshape(x.value.shape)
 
@@ -298,11 +346,16 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     # --- quantisers -------------------------------------------------------------------------------
 
-    def _format_quant(self, name: str) -> FormatQuant | None:
-        """The tensor_quant of x, gamma or y, if it is ours."""
+    def _tensor_quant(self, name: str) -> Any:
+        """What the proxy of x, gamma or y quantises with; None without quantiser."""
         proxy = getattr(self, _FORMATS[name], None)
         fused = getattr(proxy, "fused_activation_quant_proxy", None)
-        held = getattr(proxy if name == "gamma" else fused, "tensor_quant", None)
+        holder = fused if fused is not None else proxy
+        return getattr(holder, "tensor_quant", None)
+
+    def _format_quant(self, name: str) -> FormatQuant | None:
+        """The tensor_quant of x, gamma or y, if it is ours."""
+        held = self._tensor_quant(name)
         return held if isinstance(held, FormatQuant) else None
 
     def _foreign_format(self, name: str) -> FormatSpec | None:
@@ -325,9 +378,10 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
                 f" (for others give the spec's {name}, and leave {_FORMATS[name]} out)"
             )
         number = float(scale)
-        self._check_bits(name, int(tensor.bit_width), number)
         ours: FormatSpec = getattr(self._spec, name)
         form = _with_scale(ours, int(tensor.bit_width), bool(tensor.signed), number)
+        form = form.model_copy(update={"zero_point": 0})
+        self._check_bits(name, form.to_format(name), number)
         return form.model_copy(update=self._modes()) if name == "x" else form
 
     def _modes(self) -> dict[str, Any]:
@@ -346,12 +400,21 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     def _spec_gamma(self, datapath: _Datapath) -> IntQuantTensor:
         """The weight, times the part of the constant that is folded into it, by our quantiser."""
+        self._require_finite_weight()
         weight = self.weight.to(torch.float32)
         if datapath.gain != 1:
             weight = (self.weight.to(torch.float64) * datapath.gain).to(torch.float32)
         return self._quant_gamma(weight if datapath.factors is None else weight / datapath.factors)
 
+    def _require_finite_weight(self) -> None:
+        if not bool(torch.isfinite(self.weight).all()):
+            raise ApproxNormError(
+                f"{self._title}: its weight holds NaN or infinity; allowed: finite numbers (lower"
+                " the learning rate, and load the last good state_dict)"
+            )
+
     def _foreign_gamma(self) -> IntQuantTensor:
+        self._require_finite_weight()
         if self._spec.normalize.scales_gamma:
             raise ApproxNormError(
                 f'{self._title}: normalize.constant is "gamma", which scales gamma before it is'
@@ -380,8 +443,11 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         if key not in self._datapaths:
             spec = self._complete(self._resolved(forms))
             try:
-                with warnings_of(self._title):
+                with warnings_of(self._title) if not self._warned else warnings.catch_warnings():
+                    if self._warned:  # scales that move would give the same warning in every step
+                        warnings.simplefilter("ignore", SpecWarning)
                     made = _Datapath.of(spec, device)
+                self._warned = True
             except ApproxNormError as error:
                 raise ApproxNormError(f"{self._title}: {error}") from None
             while len(self._datapaths) >= _KEPT:
@@ -406,15 +472,42 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
             if quantizer is not None:
                 quantizer.set_scale(scale)
                 self._set_factors(name, quantizer, spec)
-                self._check_bits(name, quantizer.form.width, scale)
-                written = _with_scale(
-                    getattr(spec, name), quantizer.form.width, quantizer.form.signed, scale
-                )
+                self._check_bits(name, quantizer.form, scale)
+                written = _as_quantised(getattr(spec, name), quantizer.form)
                 spec = spec.replace(**{name: written})
+        self._require_own_quantizers(spec)
         self._spec = spec
+        self._warned = False
         self._datapaths.clear()
         text = json.dumps(spec.to_dict()).encode()
         self.spec_json = torch.tensor(list(text), dtype=torch.uint8, device=self.weight.device)
+
+    def _require_kinds(self) -> None:
+        """Each slot has a quantiser of its kind, to integers, with a scale that is known before."""
+        for name, slot in _FORMATS.items():
+            proxy, held = getattr(self, slot), self._tensor_quant(name)
+            weights = isinstance(proxy, WeightQuantProxyFromInjectorBase)
+            what = "" if weights == (name == "gamma") else "no quantiser of its kind"
+            if isinstance(proxy, DynamicActQuantProxyFromInjector):
+                what = "a quantiser whose scale depends on the data"
+            elif held is not None and not isinstance(held, FormatQuant | RescalingIntQuant):
+                what = f"a quantiser by {type(held).__name__}"
+            if what:
+                raise ApproxNormError(
+                    f"{self._title}: {slot} is {what}; allowed: the default, or a quantiser of"
+                    f" {'weights' if name == 'gamma' else 'activations'} to integers with one scale"
+                )
+
+    def _require_own_quantizers(self, spec: RMSNormSpec) -> None:
+        """A quantiser of Brevitas knows of no factors."""
+        factors = {"x": ("channel_shifts", "x"), "y": ("y_channel_shifts", "gamma y")}
+        for field, slots in factors.values():
+            foreign = [s for s in slots.split() if self._format_quant(s) is None]
+            if getattr(spec, field) is not None and foreign:
+                raise ApproxNormError(
+                    f"{self._title}: the spec has {field}, which {_FORMATS[foreign[0]]} does not"
+                    f" know; allowed with a quantiser of one's own: a spec without {field}"
+                )
 
     # --- checks -----------------------------------------------------------------------------------
 
@@ -424,6 +517,11 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     def _check_rows(self, x: Tensor | QuantTensor) -> None:
         real = x.value if isinstance(x, QuantTensor) else x
+        if not isinstance(real, Tensor):
+            raise ApproxNormError(
+                f"{self._title}: x is a {type(x).__name__}; allowed: a torch tensor, or a"
+                " QuantTensor of Brevitas"
+            )
         if real.dim() == 0 or real.shape[-1] != self.dim:
             raise ApproxNormError(
                 f"{self._title}: x has shape {tuple(real.shape)}; allowed: rows of {self.dim}"
@@ -453,14 +551,26 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
                 " that, or give the layer a spec of that width)"
             )
 
-    def _check_bits(self, name: str, bits: int, scale: float | None) -> None:
+    def _check_bits(self, name: str, form: Format, scale: float | None) -> None:
         """Codes must be found again from a QuantTensor's float32 value."""
         exact = scale is None or _is_power_of_two(scale)
-        allowed = _EXACT_BITS if exact else CODE_BITS
-        if bits > allowed:
+        reach = max(form.hi - form.zero_point, form.zero_point - form.lo)
+        if reach > 1 << (EXACT_BITS if exact else CODE_BITS):
             raise ApproxNormError(
-                f"{self._title}: {name} has {bits} bits; allowed: {CODE_BITS}, or {_EXACT_BITS}"
-                " under a power-of-two scale, as a QuantTensor's value is float32"
+                f"{self._title}: {name} has {form.width} bits, so that codes are up to {reach}"
+                f" from their zero; allowed: 2^{CODE_BITS}, or 2^{EXACT_BITS} under a power-of-two"
+                " scale, as a QuantTensor's value is float32"
+            )
+
+    def _require_codes(self, codes: Tensor, form: Format) -> None:
+        """x's codes lie within their format, unless a QuantTensor lies or WRAP met infinity."""
+        if not codes.numel():
+            return
+        least, most = (float(end) for end in codes.aminmax())
+        if not (least >= form.lo and most <= form.hi):
+            raise ApproxNormError(
+                f"{self._title}: x has codes from {least:g} to {most:g}; allowed: {form.lo} to"
+                f" {form.hi} (quantise x to the layer's format, or scale it)"
             )
 
     def _require_quant_input(self) -> None:
@@ -490,6 +600,11 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
         """A new weight makes Brevitas build gamma's quantiser anew; it keeps its scale."""
+        if name == "weight" and (param is None or tuple(param.shape) != (self.dim,)):
+            shape = None if param is None else tuple(param.shape)
+            raise ApproxNormError(
+                f"{self._title}: the new weight has shape {shape}; allowed: ({self.dim},)"
+            )
         super().register_parameter(name, param)
         if name == "weight" and "spec_json" in self._buffers:
             quantizer = self._format_quant("gamma")
@@ -498,7 +613,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
                 self._fill("gamma", quantizer)
 
     def _fill(self, name: str, quantizer: FormatQuant) -> None:
-        """The scale of the spec, if the quantiser's is open; and the factors of x's channels."""
+        """The scale of the spec, if the quantiser's is open; and the factors of channels."""
         if quantizer.is_open:
             quantizer.set_scale(getattr(self._spec, name).scale)
         self._set_factors(name, quantizer, self._spec)
@@ -563,7 +678,7 @@ def _numbers(spec: RMSNormSpec, quantizers: dict[str, Any], learn_scales: bool) 
     """The keywords that make our quantisers those of the spec."""
     kwargs: dict[str, Any] = {}
     for name, quantizer in quantizers.items():
-        if quantizer not in (SpecActQuant, SpecWeightQuant):
+        if not _is_ours(quantizer):
             continue
         form: FormatSpec = getattr(spec.replace(**{name: getattr(spec, name).with_modes()}), name)
         power_of_two = form.scale is None and form.calibrate == "pow2"
@@ -582,14 +697,24 @@ def _numbers(spec: RMSNormSpec, quantizers: dict[str, Any], learn_scales: bool) 
     return kwargs
 
 
-def _require_prefixes(kwargs: dict[str, Any]) -> None:
-    prefixes = tuple(name.removesuffix("quant") for name in _FORMATS.values())
-    for name in kwargs:
-        if not name.startswith(prefixes):
-            raise TypeError(
-                f"QuantRMSNorm got the keyword {name}; allowed besides its own: numbers of its"
-                f" quantisers, which begin with {', '.join(prefixes)}"
-            )
+def _require_known(kwargs: dict[str, Any], quantizers: dict[str, Any]) -> None:
+    """Keywords begin with a slot; our quantisers know those that _numbers gives."""
+    prefixes = {name: slot.removesuffix("quant") for name, slot in _FORMATS.items()}
+    for key in kwargs:
+        slot = next((n for n, prefix in prefixes.items() if key.startswith(prefix)), None)
+        allowed = ", ".join(prefixes.values())
+        if slot is not None:
+            if not _is_ours(quantizers[slot]) or key.removeprefix(prefixes[slot]) in _NUMBERS:
+                continue
+            allowed = ", ".join(prefixes[slot] + number for number in _NUMBERS)
+        raise TypeError(
+            f"QuantRMSNorm got the keyword {key}; allowed besides its own: numbers of its"
+            f" quantisers, {allowed}{'...' if slot is None else ''}"
+        )
+
+
+def _is_ours(quantizer: Any) -> bool:
+    return quantizer in (SpecActQuant, SpecWeightQuant)
 
 
 def _written(form: Format) -> FormatSpec:
@@ -606,6 +731,19 @@ def _written(form: Format) -> FormatSpec:
 def _with_scale(form: FormatSpec, bits: int, signed: bool, scale: float | None) -> FormatSpec:
     form = form.with_modes().model_copy(update={"bits": bits, "signed": signed})
     return form if scale is None else form.with_scale(scale)
+
+
+def _as_quantised(form: FormatSpec, quantised: Format) -> FormatSpec:
+    """A format with its scale, open or not, and all else as a quantiser has it."""
+    return form.model_copy(
+        update={
+            "bits": quantised.width,
+            "signed": quantised.signed,
+            "zero_point": quantised.zero_point,
+            "rounding": quantised.rounding,
+            "overflow": quantised.overflow,
+        }
+    )
 
 
 def _shape(form: FormatSpec) -> str:

@@ -17,8 +17,10 @@ from approxnorm.errors import ApproxNormError
 from approxnorm.formats import Format, Overflow, Rounding
 from approxnorm.nn.functions import FakeQuantize
 
-# An IntQuantTensor's float32 value gives back codes of so many bits; more under a power of two.
-CODE_BITS = 22
+# An IntQuantTensor's float32 value gives back codes less their zero point up to 2**CODE_BITS, or
+# under a power-of-two scale up to 2**EXACT_BITS.
+CODE_BITS = 21
+EXACT_BITS = 24
 _LEAST_SCALE = 2.0**-100
 _LEARNED = {"const": False, "parameter": True}
 _POWER_OF_TWO = {"fp": False, "power_of_two": True}
@@ -51,6 +53,8 @@ class FormatQuant(nn.Module):
         restrict_scaling_type: Any = "fp",
     ) -> None:
         super().__init__()
+        if int(bit_width) != bit_width or not 2 <= bit_width <= 32:
+            raise ApproxNormError(f"bit_width is {bit_width}; allowed: 2 to 32")
         self.form = Format(
             width=int(bit_width),
             signed=bool(signed),
@@ -150,10 +154,30 @@ class FormatQuant(nn.Module):
     def _tensors(self) -> dict[str, Tensor]:
         return dict(self.named_parameters()) | dict(self.named_buffers())
 
+    @property
+    def _key(self) -> str:
+        """What a state_dict calls the number that is held."""
+        return "log2_scale" if self.power_of_two else "scale"
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[f"{prefix}{self._key}"] = destination.pop(f"{prefix}held")
+
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
-        """A float model's checkpoint has no scale: it leaves this one as it is."""
-        if f"{prefix}held" in state_dict:
-            super()._load_from_state_dict(state_dict, prefix, *args)
+        """A scale or its logarithm, whichever this holds; a float model's checkpoint has neither
+        and leaves this one as it is."""
+        scale = state_dict.get(f"{prefix}scale")
+        logarithm = state_dict.get(f"{prefix}log2_scale")
+        if scale is None and logarithm is None:
+            return
+        if self.power_of_two:
+            held = torch.log2(scale.abs()) if logarithm is None else logarithm
+        else:
+            held = torch.exp2(logarithm.round()) if scale is None else scale
+            held = held if self.learned else held.abs().clamp(min=_LEAST_SCALE)
+        ours = {f"{prefix}scale", f"{prefix}log2_scale"}
+        rest = {k: v for k, v in state_dict.items() if k not in ours}
+        super()._load_from_state_dict(rest | {f"{prefix}held": held}, prefix, *args)
 
 
 def _choice(name: str, given: Any, choices: dict[str, bool]) -> bool:
