@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import numpy as np
@@ -25,6 +26,7 @@ from random_specs import spec_model
 from approxnorm import RMSNorm
 from approxnorm.backends.numpy_backend import NumpyBackend
 from approxnorm.backends.torch_backend import BLOCK_ELEMENTS, TorchBackend
+from approxnorm.cli import main
 from approxnorm.conformance.torch_runner import TorchRunner
 from approxnorm.errors import ApproxNormError
 from approxnorm.program.datapath import Datapath
@@ -140,3 +142,14 @@ def test_the_yardstick_has_no_datapath() -> None:
     exact = RMSNorm(spec.replace(rsqrt={"method": "exact"}), np.ones(8))
     with pytest.raises(ApproxNormError, match="yardstick"):
         TorchRunner(exact)
+
+
+def test_check_compares_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """By its name, like every other backend, its signals too."""
+    status = main(
+        ["check", "outlier4-12bit", "--dim", "24", "--level", "0", "--backends", "torch", "--json"]
+    )
+    told = json.loads(capsys.readouterr().out)
+    assert status == 0
+    assert told["backends"]["torch"]["mismatches"] == 0
+    assert told["backends"]["torch"]["codes"] > 1000
