@@ -7,7 +7,6 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,18 @@ from approxnorm.methods.format_field import FormatSpec
 from approxnorm.methods.normalizers import root_float
 from approxnorm.model import RMSNorm
 from approxnorm.nn.functions import FloatRMSNorm, HardwareRMSNorm, Replace
+from approxnorm.nn.layer_formats import (
+    SLOTS,
+    as_quantised,
+    format_spec,
+    is_power_of_two,
+    parameter_codes,
+    quantizer_numbers,
+    require_known_keywords,
+    row_length,
+    shape_of,
+    with_scale,
+)
 from approxnorm.nn.quantizers import (
     CODE_BITS,
     EXACT_BITS,
@@ -38,16 +49,11 @@ from approxnorm.nn.quantizers import (
 from approxnorm.rmsnorm import Assembly, SpecWarning, assemble
 from approxnorm.spec import RMSNormSpec, preset
 
-_FORMATS = {"x": "input_quant", "gamma": "weight_quant", "y": "output_quant"}
 _BREVITAS_MODES = {
     "ROUND": Rounding.RND_CONV,
     "FLOOR": Rounding.TRN,
     "ROUND_TO_ZERO": Rounding.TRN_ZERO,
 }
-_NUMBERS = (
-    *("bit_width", "signed", "zero_point", "rounding", "overflow"),
-    *("scaling_impl_type", "restrict_scaling_type"),
-)
 _KEPT = 8  # datapaths; a learned scale leaves old ones behind
 
 
@@ -113,14 +119,14 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         nn.Module.__init__(self)
         self.layer_name = ""
         self.calibrating = False
-        dim = _dim(normalized_shape)
+        dim = row_length(normalized_shape)
         spec = preset(spec) if isinstance(spec, str) else spec
         self._spec = spec.with_dim(dim).replace(**({} if eps is None else {"eps": float(eps)}))
         start = torch.zeros if spec.normalize.adds_one else torch.ones
         self.weight = nn.Parameter(start(dim, device=device, dtype=dtype))
         quantizers = {"x": input_quant, "gamma": weight_quant, "y": output_quant}
-        _require_known(kwargs, quantizers)
-        kwargs = _numbers(self._spec, quantizers, learn_scales) | kwargs
+        require_known_keywords(kwargs, quantizers)
+        kwargs = quantizer_numbers(self._spec, quantizers, learn_scales) | kwargs
         QuantInputOutputLayer.__init__(
             self,
             input_quant,
@@ -167,12 +173,12 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
     def _formats(self) -> dict[str, FormatSpec | float]:
         """What the quantisers have, those of Brevitas in eval mode; without what has none."""
         forms = self._own_formats()
-        foreign = {n: self._foreign_format(n) for n in _FORMATS if n not in forms}
+        foreign = {n: self._foreign_format(n) for n in SLOTS if n not in forms}
         return forms | {n: form for n, form in foreign.items() if form is not None}
 
     def _own_formats(self) -> dict[str, FormatSpec | float]:
         """Of x, gamma and y those that are our quantisers', by their scales; open ones are NaN."""
-        quantizers = {name: self._format_quant(name) for name in _FORMATS}
+        quantizers = {name: self._format_quant(name) for name in SLOTS}
         scales = {n: float(q.scale().detach()) for n, q in quantizers.items() if q is not None}
         for name, scale in scales.items():
             given = getattr(self._spec, name).scale is not None
@@ -205,13 +211,13 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         width, sign, zero point or mode of x, gamma or y.
         """
         spec = spec.with_dim(self.dim)
-        for name in _FORMATS:
+        for name in SLOTS:
             quantizer = self._format_quant(name)
-            theirs = _shape(getattr(spec, name))
-            if quantizer is not None and theirs != _shape(_written(quantizer.form)):
+            theirs = shape_of(getattr(spec, name))
+            if quantizer is not None and theirs != shape_of(format_spec(quantizer.form)):
                 raise ApproxNormError(
                     f"{self._title}: the spec's {name} is {theirs}; allowed: the layer's,"
-                    f" {_shape(_written(quantizer.form))}"
+                    f" {shape_of(format_spec(quantizer.form))}"
                 )
         self._take(spec)
 
@@ -229,7 +235,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
             datapath = self._datapath(forms)
             ours = self._format_quant("gamma") is not None
             gamma = self._spec_gamma(datapath) if ours else self._foreign_gamma()
-            return RMSNorm.of(datapath.assembly, _integers(gamma))
+            return RMSNorm.of(datapath.assembly, parameter_codes(gamma))
 
     # --- forward ----------------------------------------------------------------------------------
 
@@ -299,7 +305,9 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
             forms["y"] = self._brevitas_format("y", fake)
         datapath = self._datapath(forms)
         gamma = self._spec_gamma(datapath) if gamma is None else gamma
-        codes = self._codes(x, RMSNorm.of(datapath.assembly, _integers(gamma)), datapath.backend)
+        codes = self._codes(
+            x, RMSNorm.of(datapath.assembly, parameter_codes(gamma)), datapath.backend
+        )
         if fake is not None:
             value = codes.to(torch.float32) * fake.scale.to(torch.float32)
             return fake.set(value=Replace.apply(fake.value, value.detach()))
@@ -348,7 +356,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     def _tensor_quant(self, name: str) -> Any:
         """What the proxy of x, gamma or y quantises with; None without quantiser."""
-        proxy = getattr(self, _FORMATS[name], None)
+        proxy = getattr(self, SLOTS[name], None)
         fused = getattr(proxy, "fused_activation_quant_proxy", None)
         holder = fused if fused is not None else proxy
         return getattr(holder, "tensor_quant", None)
@@ -360,7 +368,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     def _foreign_format(self, name: str) -> FormatSpec | None:
         """The format that a Brevitas quantiser has in eval mode; None without one."""
-        proxy = getattr(self, _FORMATS[name])
+        proxy = getattr(self, SLOTS[name])
         if not proxy.is_quant_enabled:
             return None
         with torch.no_grad():
@@ -373,13 +381,13 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         scale, zero = tensor.scale.detach(), tensor.zero_point.detach()
         if scale.numel() != 1 or zero.numel() != 1 or float(zero) != 0:
             raise ApproxNormError(
-                f"{self._title}: {_FORMATS[name]} has a scale of shape {tuple(scale.shape)} and"
+                f"{self._title}: {SLOTS[name]} has a scale of shape {tuple(scale.shape)} and"
                 f" the zero point {float(zero.flatten()[0]):g}; allowed: one scale and zero point 0"
-                f" (for others give the spec's {name}, and leave {_FORMATS[name]} out)"
+                f" (for others give the spec's {name}, and leave {SLOTS[name]} out)"
             )
         number = float(scale)
         ours: FormatSpec = getattr(self._spec, name)
-        form = _with_scale(ours, int(tensor.bit_width), bool(tensor.signed), number)
+        form = with_scale(ours, int(tensor.bit_width), bool(tensor.signed), number)
         form = form.model_copy(update={"zero_point": 0})
         self._check_bits(name, form.to_format(name), number)
         return form.model_copy(update=self._modes()) if name == "x" else form
@@ -466,14 +474,14 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     def _take(self, spec: RMSNormSpec) -> None:
         """Make a spec the layer's: its numbers, and the scales of our quantisers."""
-        for name in _FORMATS:
+        for name in SLOTS:
             quantizer = self._format_quant(name)
             scale = getattr(spec, name).scale
             if quantizer is not None:
                 quantizer.set_scale(scale)
                 self._set_factors(name, quantizer, spec)
                 self._check_bits(name, quantizer.form, scale)
-                written = _as_quantised(getattr(spec, name), quantizer.form)
+                written = as_quantised(getattr(spec, name), quantizer.form)
                 spec = spec.replace(**{name: written})
         self._require_own_quantizers(spec)
         self._spec = spec
@@ -484,7 +492,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     def _require_kinds(self) -> None:
         """Each slot has a quantiser of its kind, to integers, with a scale that is known before."""
-        for name, slot in _FORMATS.items():
+        for name, slot in SLOTS.items():
             proxy, held = getattr(self, slot), self._tensor_quant(name)
             weights = isinstance(proxy, WeightQuantProxyFromInjectorBase)
             what = "" if weights == (name == "gamma") else "no quantiser of its kind"
@@ -505,7 +513,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
             foreign = [s for s in slots.split() if self._format_quant(s) is None]
             if getattr(spec, field) is not None and foreign:
                 raise ApproxNormError(
-                    f"{self._title}: the spec has {field}, which {_FORMATS[foreign[0]]} does not"
+                    f"{self._title}: the spec has {field}, which {SLOTS[foreign[0]]} does not"
                     f" know; allowed with a quantiser of one's own: a spec without {field}"
                 )
 
@@ -553,7 +561,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     def _check_bits(self, name: str, form: Format, scale: float | None) -> None:
         """Codes must be found again from a QuantTensor's float32 value."""
-        exact = scale is None or _is_power_of_two(scale)
+        exact = scale is None or is_power_of_two(scale)
         reach = max(form.hi - form.zero_point, form.zero_point - form.lo)
         if reach > 1 << (EXACT_BITS if exact else CODE_BITS):
             raise ApproxNormError(
@@ -658,109 +666,8 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
 def _after_load(layer: QuantRMSNorm, incompatible: Any) -> None:
     """Give quantisers that Brevitas has made anew what they had, unless they were loaded too."""
-    for name in _FORMATS:
+    for name in SLOTS:
         quantizer = layer._format_quant(name)
         if quantizer is not None:
             layer._fill(name, quantizer)
             quantizer.to(layer.weight.device)
-
-
-def _dim(normalized_shape: int | Sequence[int]) -> int:
-    sizes = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
-    if len(sizes) != 1:
-        raise ApproxNormError(
-            f"normalized_shape is {tuple(sizes)}; allowed: one number, as rows are the last axis"
-        )
-    return int(sizes[0])
-
-
-def _numbers(spec: RMSNormSpec, quantizers: dict[str, Any], learn_scales: bool) -> dict[str, Any]:
-    """The keywords that make our quantisers those of the spec."""
-    kwargs: dict[str, Any] = {}
-    for name, quantizer in quantizers.items():
-        if not _is_ours(quantizer):
-            continue
-        form: FormatSpec = getattr(spec.replace(**{name: getattr(spec, name).with_modes()}), name)
-        power_of_two = form.scale is None and form.calibrate == "pow2"
-        power_of_two |= form.scale is not None and _is_power_of_two(form.scale)
-        numbers = {
-            "bit_width": form.bits,
-            "signed": form.signed,
-            "zero_point": form.zero_point,
-            "rounding": form.rounding,
-            "overflow": form.overflow,
-            "scaling_impl_type": "parameter" if learn_scales else "const",
-            "restrict_scaling_type": "power_of_two" if learn_scales and power_of_two else "fp",
-        }
-        prefix = _FORMATS[name].removesuffix("quant")
-        kwargs |= {f"{prefix}{key}": value for key, value in numbers.items()}
-    return kwargs
-
-
-def _require_known(kwargs: dict[str, Any], quantizers: dict[str, Any]) -> None:
-    """Keywords begin with a slot; our quantisers know those that _numbers gives."""
-    prefixes = {name: slot.removesuffix("quant") for name, slot in _FORMATS.items()}
-    for key in kwargs:
-        slot = next((n for n, prefix in prefixes.items() if key.startswith(prefix)), None)
-        allowed = ", ".join(prefixes.values())
-        if slot is not None:
-            if not _is_ours(quantizers[slot]) or key.removeprefix(prefixes[slot]) in _NUMBERS:
-                continue
-            allowed = ", ".join(prefixes[slot] + number for number in _NUMBERS)
-        raise TypeError(
-            f"QuantRMSNorm got the keyword {key}; allowed besides its own: numbers of its"
-            f" quantisers, {allowed}{'...' if slot is None else ''}"
-        )
-
-
-def _is_ours(quantizer: Any) -> bool:
-    return quantizer in (SpecActQuant, SpecWeightQuant)
-
-
-def _written(form: Format) -> FormatSpec:
-    return FormatSpec(
-        bits=form.width,
-        signed=form.signed,
-        scale=float(form.scale),
-        zero_point=form.zero_point,
-        rounding=form.rounding,
-        overflow=form.overflow,
-    )
-
-
-def _with_scale(form: FormatSpec, bits: int, signed: bool, scale: float | None) -> FormatSpec:
-    form = form.with_modes().model_copy(update={"bits": bits, "signed": signed})
-    return form if scale is None else form.with_scale(scale)
-
-
-def _as_quantised(form: FormatSpec, quantised: Format) -> FormatSpec:
-    """A format with its scale, open or not, and all else as a quantiser has it."""
-    return form.model_copy(
-        update={
-            "bits": quantised.width,
-            "signed": quantised.signed,
-            "zero_point": quantised.zero_point,
-            "rounding": quantised.rounding,
-            "overflow": quantised.overflow,
-        }
-    )
-
-
-def _shape(form: FormatSpec) -> str:
-    """What calibration does not change."""
-    kind, full = "signed" if form.signed else "unsigned", form.with_modes()
-    return (
-        f"{form.bits} bits, {kind}, zero point {form.zero_point}, {full.rounding}, {full.overflow}"
-    )
-
-
-def _is_power_of_two(scale: float) -> bool:
-    fraction = Fraction(scale)
-    return fraction.numerator & (fraction.numerator - 1) == 0
-
-
-def _integers(tensor: IntQuantTensor) -> np.ndarray:
-    """The codes of a parameter."""
-    codes = (tensor.value / tensor.scale).round() + tensor.zero_point
-    integers: np.ndarray = codes.detach().to("cpu", torch.int64).numpy()
-    return integers
