@@ -162,12 +162,14 @@ class Oracle:
         self.c2 = self.gain / Fraction(4) ** self.p
         self.place = self.normalize.get("constant", "table")
 
-    def gamma_code(self, real: float) -> int:
-        """Real gamma to its code; a folded constant multiplies it first."""
+    def gamma_code(self, real: float, channel: int) -> int:
+        """Real gamma to its code; a folded constant multiplies it first, y's factor divides it."""
         factor = Fraction(1)
         if self.place == "gamma":
             squared = self.c2 if self.normalize["method"] == "multiply" else Fraction(1)
             factor = Fraction(isqrt(squared.numerator * 4**90 // squared.denominator), 2**90)
+        if "y_channel_shifts" in self.spec:
+            real = real / 2 ** self.spec["y_channel_shifts"]["shifts"][channel]
         return self.gamma.quantized(float(real) * float(factor))
 
     # --- one row ------------------------------------------------------------------------------

@@ -95,6 +95,8 @@ def test_no_proof_is_contradicted(variant: str, dim: int) -> None:
     fields = {**norm_specs.BASE, **norm_specs.VARIANTS[variant], "dim": dim}
     if "channel_shifts" in fields:
         fields["channel_shifts"] = {"max_shift": 4, "shifts": ([0, 3, 4, 1] * dim)[:dim]}
+    if "y_channel_shifts" in fields:
+        fields["y_channel_shifts"] = {"max_shift": 3, "shifts": ([3, 0, 1, 2] * dim)[:dim]}
     if fields["statistic"]["method"] == "prefix":
         fields["statistic"] = {"method": "prefix", "count": -(-dim // 2)}
     spec = RMSNormSpec(**fields)

@@ -102,7 +102,7 @@ def test_presets_equal_the_oracle(name: str, dim: int) -> None:
     few = corners if dim < 64 else corners[::6]
     assert_equals_oracle(model, spec.to_dict(), np.concatenate([model.quantize(x), few]))
     oracle = Oracle(spec.to_dict(), model)
-    assert [oracle.gamma_code(g) for g in gamma] == model.gamma.tolist()
+    assert [oracle.gamma_code(g, i) for i, g in enumerate(gamma)] == model.gamma.tolist()
     assert oracle.guard == model.spec.eps_guard
 
 
