@@ -249,8 +249,7 @@ def _say(seed: int, what: str, accuracies: Sequence[float]) -> None:
 
 # --- command line -----------------------------------------------------------------------------
 
-HERE = Path(__file__).resolve().parent
-SPECS = ["int8-linear", str(HERE / "statistic-1bit.toml"), str(HERE / "root-shift.toml")]
+SPECS = ["int8-linear", "published-prmsnorm"]
 
 
 def main(arguments: Sequence[str] | None = None) -> Result:

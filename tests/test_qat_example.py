@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +18,8 @@ from brevitas.quant_tensor import IntQuantTensor
 from approxnorm.nn import QuantRMSNorm, calibrate, replace_norms
 from approxnorm.spec import load_spec
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,8 @@ def test_a_tiny_run(
         step(training, optimizer)
 
     monkeypatch.setattr(qat.Training, "_step", counted)
-    result = qat.main(["--quick", "--seeds", "2"])
+    files = [str(EXAMPLES / f"{name}.toml") for name in ("statistic-1bit", "root-shift")]
+    result = qat.main(["--quick", "--seeds", "2", "--specs", "int8-linear", *files])
     assert (steps.count(False), steps.count(True)) == (2 * (24 + 36), 2 * 3 * 36)
     names = ["int8-linear", "statistic-1bit", "root-shift"]
     assert list(result.replaced) == list(result.trained) == names
@@ -100,3 +103,9 @@ def test_wrong_numbers_are_told(qat: ModuleType, capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit):
         qat.main(["--seeds", "0"])
     assert "--seeds must be at least 1" in capsys.readouterr().err
+
+
+def test_code_of_its_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/qat.md").read_text(), re.S | re.M)
+    exec(compile(code, "qat.md", "exec", dont_inherit=True), {})
+    assert "[-1,  0,  1]" in capsys.readouterr().out
