@@ -41,7 +41,7 @@ def variant_models() -> Iterator[tuple[str, RMSNorm]]:
 
 
 SOURCES: dict[str, tuple[Callable[[], Iterator[tuple[str, RMSNorm]]], int]] = {
-    "presets": (preset_models, 17),
+    "presets": (preset_models, 21),
     "covering": (covering_models, 17),
     "variants": (variant_models, 8),
     "random": (lambda: random_models(range(12)), 12),
