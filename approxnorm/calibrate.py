@@ -253,12 +253,13 @@ def _calibrate_channels(
         return _calibrate_format(spec, name, seen.divided(1.0), notes)
     if shifts.shifts is not None:
         return _calibrate_format(spec, name, seen.divided(np.exp2(shifts.shifts)), notes)
-    if getattr(spec, name).scale is None:
+    form: FormatSpec = getattr(spec, name)  # as it was: a chosen scale takes the head room's place
+    if form.scale is None:
         # The largest channel takes the largest factor; the scale serves the small ones.
         spec = _calibrate_format(spec, name, seen.divided(2.0**shifts.max_shift), notes)
-    form: FormatSpec = getattr(spec, name)
+    scale = float(getattr(spec, name).to_format(name).scale)
     needed = (
-        _ceil_log2(_needed_scale(form, above, below) / float(form.to_format(name).scale))
+        _ceil_log2(_needed_scale(form, above, below) / scale)
         for above, below in zip(seen.above.tolist(), seen.below.tolist(), strict=True)
     )
     chosen = tuple(min(shifts.max_shift, max(0, n)) for n in needed)

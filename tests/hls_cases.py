@@ -40,6 +40,13 @@ RSQRT: list[Fields] = [
 
 NORMALIZE: list[Fields] = [
     *({"method": "log", "log_bits": 6, "constant": c} for c in ("table", "gamma", "multiplier")),
+    {
+        "method": "log",
+        "log_bits": 6,
+        "log_index_bits": 3,
+        "constant": "gamma",
+        "form": "correction",
+    },
     *({"method": "multiply", "constant": c} for c in ("table", "gamma", "multiplier")),
     *(
         {"method": "multiply", "order": order, "constant": c}
@@ -71,7 +78,7 @@ def statistics(dim: int) -> list[Fields]:
     every[1]["fraction"] = 0.3
     every[2] |= {"stride": 3, "start": min(1, dim - 1)}
     every[3]["input_shift"] = 3
-    every[4] |= {"bits": 2, "bias": 1.0625}
+    every[4] |= {"bits": 2, "squarer": "table", "bias": 1.0625}
     return every + cut + full
 
 

@@ -96,6 +96,17 @@ VARIANTS: dict[str, dict[str, Any]] = {
             method="log", log_bits=6, constant="multiplier", log_index_bits=4, antilog_index_bits=3
         ),
     ),
+    "log_correction": dict(
+        rsqrt=_LOG2,
+        normalize=dict(
+            method="log",
+            log_bits=7,
+            constant="gamma",
+            log_index_bits=4,
+            antilog_index_bits=3,
+            form="correction",
+        ),
+    ),
     "mitchell": dict(
         rsqrt=dict(method="log2", index_bits=0),
         normalize=dict(

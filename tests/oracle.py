@@ -440,6 +440,10 @@ class Oracle:
         position = lead(magnitude)
         if index_bits == 0:  # Mitchell: log2(1 + f) ~ f, truncated
             return magnitude * 2**bits // 2**position + (position - 1) * 2**bits
+        if self.normalize.get("form") == "correction":  # log2(1 + f) ~ f + T
+            fraction = magnitude * 2**bits // 2**position - 2**bits
+            line = fraction + self.tables["log2_table"][fraction // 2 ** (bits - index_bits)]
+            return position * 2**bits + min(line, 2**bits - 1)
         index = magnitude * 2**index_bits // 2**position - 2**index_bits
         return position * 2**bits + self.tables["log2_table"][index]
 
@@ -449,5 +453,8 @@ class Oracle:
         if index_bits == 0:
             return 2**bits + fraction, bits - whole
         entry = self.tables["exp2_table"][fraction // 2 ** (bits - index_bits)]
+        if self.normalize.get("form") == "correction":  # 2**t ~ 1 + t - T
+            out_bits = self.normalize.get("antilog_bits", bits + 2)
+            return (2**bits + fraction) * 2 ** (out_bits - bits) - entry, out_bits - whole
         p = self.p if self.place == "table" else 0
         return entry, self.normalize.get("antilog_bits", bits + 2) - whole - p

@@ -73,6 +73,8 @@ def _statistic(rng: random.Random, dim: int) -> Fields:
         st["input_shift"] = rng.randint(0, 6)
     elif method == "leading_one":
         st |= {"bits": rng.randint(0, 4), "rounding": rng.choice(["RND", "TRN"])}
+        if st["bits"]:
+            st["squarer"] = rng.choice(["multiply", "table"])
     elif method == "power_of_two":
         st["rounding"] = rng.choice(["RND", "TRN"])
     if rng.random() < 0.15:
@@ -135,6 +137,13 @@ def _log(rng: random.Random, spec: Fields) -> Fields:
         fields["antilog_index_bits"] = rng.randint(int(fields["constant"] == "table"), bits)
     if rng.random() < 0.5:
         fields["antilog_bits"] = rng.randint(1, 14)
+    if fields["constant"] != "table" and rng.random() < 0.4:
+        fields["form"] = "correction"
+        for name in ("log_index_bits", "antilog_index_bits"):
+            if name in fields:
+                fields[name] = min(fields[name], bits)
+        if "antilog_bits" in fields:
+            fields["antilog_bits"] = max(fields["antilog_bits"], bits)
     return fields
 
 

@@ -153,6 +153,22 @@ def test_headroom_leaves_bits_free(rule: str) -> None:
     assert fixed.x.headroom == 0
 
 
+@pytest.mark.parametrize("rule", ["pow2", "absmax"])
+def test_headroom_is_free_in_every_channel(rule: str) -> None:
+    """A channel's factor and the scale together leave the bits free, in x and in y."""
+    x, gamma = activations()
+    form = {"bits": 12, "calibrate": rule}
+    changes = {"channel_shifts": {"max_shift": 3}, "y_channel_shifts": {"max_shift": 3}}
+    modes = {"rounding": "RND", "overflow": "SAT"}
+    plain = run(x, gamma, x=form, y=form | modes, **changes)
+    form |= {"headroom": 2}
+    free = run(x, gamma, x=form, y=form | modes, **changes)
+    for name, field in (("x", "channel_shifts"), ("y", "y_channel_shifts")):
+        assert scales(free)[name] == 4 * scales(plain)[name]
+        shifts = [getattr(done.spec, field).shifts for done in (free, plain)]
+        assert shifts[0] == shifts[1]  # so that each channel's reach is 4 times as far
+
+
 # --- channel factors ------------------------------------------------------------------------------
 
 

@@ -33,7 +33,7 @@ NAMES = sorted(norm_specs.VARIANTS)
 CASES = [
     *((name, 8) for name in NAMES),
     *((name, 37) for name in NAMES[::3]),
-    *((name, 1) for name in [*NAMES[1::3], "log_adder"]),
+    *((name, 1) for name in [*NAMES[1::3], "log_adder", "log_correction"]),
 ]
 
 

@@ -32,7 +32,7 @@ BATCH = 6  # kernels in one compilation
 LANES = (8, 4, 5, 16, 1, 3, 40)  # some divide dim, some do not, some are more than dim
 
 VARIANTS = ("zero_points", "channel_shifts", "row_exponent_outliers", "y_unsigned", "log_adder")
-VARIANTS += ("mitchell", "y_trn_zero_sym", "onnx_trn")
+VARIANTS += ("mitchell", "log_correction", "y_trn_zero_sym", "onnx_trn")
 
 
 def variant_models() -> Iterator[tuple[str, RMSNorm]]:
@@ -43,7 +43,7 @@ def variant_models() -> Iterator[tuple[str, RMSNorm]]:
 SOURCES: dict[str, tuple[Callable[[], Iterator[tuple[str, RMSNorm]]], int]] = {
     "presets": (preset_models, 21),
     "covering": (covering_models, 17),
-    "variants": (variant_models, 8),
+    "variants": (variant_models, 9),
     "random": (lambda: random_models(range(12)), 12),
 }
 BATCHES = [

@@ -140,6 +140,9 @@ def test_the_random_specs_reach_everything() -> None:
     assert {f["normalize"].get("order") for f in drawn} == {None, "fused", "llama", "onnx", "gemma"}
     assert {f["y"]["rounding"] for f in drawn} == set(ROUNDINGS)
     assert {f["y"]["overflow"] for f in drawn} == set(OVERFLOWS)
+    logs = [f["normalize"] for f in drawn if f["normalize"]["method"] == "log"]
+    assert {n.get("form") for n in logs} == {None, "correction"}
+    assert {f["statistic"].get("squarer") for f in drawn} == {None, "multiply", "table"}
     for field in ("row_exponent", "channel_shifts", "eps_guard"):
         assert {field in f for f in drawn} == {True, False}
     accumulators = {f["statistic"]["accumulator"]["overflow"] for f in drawn if _narrow(f)}
@@ -519,7 +522,7 @@ DIGESTS = {
             "rsqrt": {"method": "log2", "index_bits": 4},
             "normalize": {"method": "log", "log_bits": 5},
         },
-        "7ebd6a4ede0c1940d130ee0b3de1ed04b6d4c204de42d4526fd819d2e156cbb1",
+        "36ac2745101e1b6d2dbb85b833e1ccf72edfdf673551a11727ddd5aca7201fb6",
     ),
 }
 
@@ -545,6 +548,12 @@ def test_presets_are_pinned(name: str) -> None:
     assert model.digest == pin["digest"]
     assert signals(model) == pin["signals"]
     assert sha256(model(codes)) == pin["y_sha256"]
+
+
+def test_the_preset_without_multipliers_has_none_and_small_tables() -> None:
+    datapath = pinned_model("log-12bit-channels").assembly.require_datapath()
+    assert set(datapath.count_multipliers().values()) <= {0}
+    assert {len(table.entries) for table in datapath.tables()} == {64}
 
 
 def test_every_preset_is_pinned() -> None:

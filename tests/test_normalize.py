@@ -352,6 +352,34 @@ def test_log_table_entries_are_minimax(index_bits: int, bits: int) -> None:
         assert worst[entry] <= min(worst.values())
 
 
+@pytest.mark.parametrize(
+    ("index_bits", "log_bits", "bits"), [(1, 3, 5), (4, 4, 6), (3, 8, 8), (6, 10, 14), (8, 9, 10)]
+)
+def test_corrections_are_minimax(index_bits: int, log_bits: int, bits: int) -> None:
+    """No other integer has a smaller largest error over its cell, the datapath's line included."""
+    normalize = {"method": "log", "log_bits": log_bits, "form": "correction"}
+    normalize |= {"log_index_bits": index_bits, "antilog_index_bits": index_bits}
+    model = build(rsqrt=LOG2, normalize=normalize | {"antilog_bits": bits, "constant": "gamma"})
+    logs, powers = (tables_of(model)[n].entries for n in ("log2_table", "exp2_table"))
+    assert len(logs) == len(powers) == 1 << index_bits
+    size = 1 << (log_bits - index_bits)
+    for cell in range(1 << index_bits):
+        places = range(cell * size, (cell + 1) * size)
+
+        def worst_log(entry: int, places: range = places) -> Decimal:
+            codes = {i: min(i + entry, 2**log_bits - 1) for i in places}
+            exact = {i: log2_of(i, log_bits) * 2**log_bits for i in (*places, places.stop)}
+            return max(max(abs(c - exact[i]), abs(c - exact[i + 1])) for i, c in codes.items())
+
+        def worst_power(entry: int, places: range = places) -> Decimal:
+            line = {i: (2**log_bits + i) * 2 ** (bits - log_bits) - entry for i in places}
+            powers = {i: Decimal(2) ** (Decimal(i) / 2**log_bits) * 2**bits for i in places}
+            return max(abs(code - powers[i]) for i, code in line.items())
+
+        for worst, entry in ((worst_log, logs[cell]), (worst_power, powers[cell])):
+            assert worst(entry) <= min(worst(entry - 1), worst(entry + 1))
+
+
 @pytest.mark.parametrize("place", ["gamma", "table"])
 @pytest.mark.parametrize(("index_bits", "log_bits", "bits"), [(6, 6, 8), (4, 7, 10), (3, 3, 12)])
 def test_antilog_entries_are_as_stated(
@@ -413,6 +441,7 @@ def test_roots_are_rounded_exactly() -> None:
 # --- what is refused ------------------------------------------------------------------------------
 
 LLAMA = {"method": "multiply", "order": "llama"}
+CORRECTED = {"method": "log", "log_bits": 10, "form": "correction"}
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"normalize": {"method": "log"}}, r"rsqrt\.method is 'linear'; .* allowed: log2 or power_of"),
@@ -434,6 +463,22 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
             "normalize": {"method": "log", "antilog_index_bits": 0, "constant": "table"},
         },
         r'normalize\.constant is "table", but antilog_index_bits is 0',
+    ),
+    (
+        {"rsqrt": LOG2, "normalize": CORRECTED | {"constant": "table"}},
+        r'normalize\.constant is "table", but form is "correction", .* allowed: "gamma" or',
+    ),
+    (
+        {"rsqrt": LOG2, "normalize": CORRECTED | {"log_index_bits": 9}},
+        r'log_index_bits is 9; with normalize\.form = "correction" .* allowed: at most 8',
+    ),
+    (
+        {"rsqrt": LOG2, "normalize": CORRECTED | {"log_bits": 4, "log_index_bits": 5}},
+        r"log_index_bits is 5; .* log_bits = 4 allowed: at most 4",
+    ),
+    (
+        {"rsqrt": LOG2, "normalize": CORRECTED | {"antilog_bits": 9}},
+        r"antilog_bits is 9; .* allowed: at least log_bits, 10",
     ),
     ({"normalize": LLAMA}, r"order is 'llama'; normalize\.intermediate is allowed, and needed"),
     (

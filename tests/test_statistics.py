@@ -211,6 +211,24 @@ def test_leading_one_keeps_the_first_bits(bits: int, rounding: str) -> None:
         assert square == kept**2
 
 
+@pytest.mark.parametrize("bits", range(1, 9))
+@pytest.mark.parametrize("rounding", ["RND", "TRN"])
+def test_a_table_of_squares_gives_the_multipliers_sums(bits: int, rounding: str) -> None:
+    rows = np.arange(-3000, 3000).reshape(10, 600)
+    fields = {"bits": bits, "rounding": Rounding(rounding)}
+    multiplied, looked_up = (
+        signals("leading_one", rows, squarer=s, **fields)["square"] for s in ("multiply", "table")
+    )
+    assert looked_up == multiplied
+
+
+def test_a_power_of_two_needs_no_table_of_squares() -> None:
+    with pytest.raises(
+        ApproxNormError, match=r'squarer is "table", but .*bits is 0: .* "power_of_'
+    ):
+        mean_squares("leading_one", [1], bits=0, squarer="table")
+
+
 def test_leading_one_of_0_bits_is_power_of_two() -> None:
     rows = np.arange(-500, 500).reshape(10, 100)
     assert mean_squares("leading_one", rows, bits=0) == mean_squares("power_of_two", rows)

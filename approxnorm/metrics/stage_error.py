@@ -66,7 +66,9 @@ def log_root_error(normalize: LogDomain, context: Context) -> Fraction:
 
 def log_x_error(normalize: LogDomain) -> Fraction:
     """Max absolute error of log_x against log2|x|, x not 0."""
-    bits = normalize.log_index_bits or normalize.log_bits
+    all_bits = normalize.log_index_bits == 0 or normalize.form == "correction"
+    bits = normalize.log_bits if all_bits else normalize.log_index_bits
+    assert bits is not None
     magnitude = np.arange(1 << bits, dtype=np.int64) + (1 << bits)
     code = normalize.log_of(magnitude) - (bits << normalize.log_bits)
     exact = _LOG2.reference(bits)[0]

@@ -12,6 +12,7 @@ from pydantic import Field
 from approxnorm.errors import ApproxNormError
 from approxnorm.formats import Rounding
 from approxnorm.methods.function import FunctionMethod
+from approxnorm.methods.normalize.corrections import exp2_corrected, log2_corrected
 from approxnorm.methods.normalizers import (
     MAX_OFFSET,
     NORMALIZERS,
@@ -31,6 +32,9 @@ from approxnorm.program.datapath import DatapathBuilder, Port
 from approxnorm.tables.error import StageFunction
 from approxnorm.tables.target import Target, log2_floor
 
+# A correction is searched over all arguments of its cell; beyond 256 cells none is needed.
+_MOST_INDEX_BITS = {"constant": 12, "correction": 8}
+
 
 @NORMALIZERS.register
 class LogDomain(Normalize):
@@ -39,17 +43,21 @@ class LogDomain(Normalize):
     log_bits: fraction bits of every logarithm.
     log_index_bits: top bits below x's leading one that address its log2 table; 0 is Mitchell.
     antilog_index_bits: top fraction bits that address the antilog table; 0 is Mitchell.
+    form: "constant", a table holds the function; "correction", what Mitchell's line lacks, with one
+        adder more and two to three times as accurate with as many entries (up to 256).
     antilog_bits: fraction bits of the antilog's output in [1, 2).
     half_rounding: how log2(operand + eps) / 2 is rounded to log_bits.
     gamma is stored as (sign, zero flag, log2 code), derived from its codes and rounded to nearest.
     A zero x or gamma gives 0. The row's root must be log2 or power_of_two. The constant goes into
-    gamma's logarithms ("gamma"), the antilog table ("table"), or an adder ("multiplier").
+    gamma's logarithms ("gamma"), the antilog table of form "constant" ("table"), or an adder
+    ("multiplier").
     """
 
     method: Literal["log"] = "log"
     log_bits: int = Field(default=6, ge=1, le=16)
     log_index_bits: int | None = Field(default=None, ge=0, le=12)
     antilog_index_bits: int | None = Field(default=None, ge=0, le=12)
+    form: Literal["constant", "correction"] = "constant"
     antilog_bits: int | None = Field(default=None, ge=1, le=24)
     half_rounding: Rounding = Field(default=Rounding.RND, strict=False)
 
@@ -69,28 +77,57 @@ class LogDomain(Normalize):
                 'normalize.constant_bits is not allowed with normalize.method = "log";'
                 " the constant's logarithm has log_bits"
             )
+        most = _MOST_INDEX_BITS[self.form]
         derived = {
-            "log_index_bits": min(self.log_bits, 12),
-            "antilog_index_bits": min(self.log_bits, 12),
+            "log_index_bits": min(self.log_bits, most),
+            "antilog_index_bits": min(self.log_bits, most),
             "antilog_bits": self.log_bits + 2,
         }
         absent = {k: v for k, v in derived.items() if getattr(self, k) is None}
         filled = self.model_copy(update=absent)
-        assert filled.antilog_index_bits is not None
         if filled.constant is None:
-            place = "table" if filled.antilog_index_bits else "gamma"
+            place = "table" if filled._antilog_holds_constant else "gamma"
             return filled.model_copy(update={"constant": place}).resolved(rsqrt)
-        if filled.antilog_index_bits > self.log_bits:
+        filled._check_antilog()
+        if self.form == "correction":
+            filled._check_correction()
+        return filled
+
+    @property
+    def _antilog_holds_constant(self) -> bool:
+        return self.form == "constant" and self.antilog_index_bits != 0
+
+    def _check_antilog(self) -> None:
+        assert self.antilog_index_bits is not None
+        if self.antilog_index_bits > self.log_bits:
             raise ApproxNormError(
-                f"normalize.antilog_index_bits is {filled.antilog_index_bits}; allowed: at most"
+                f"normalize.antilog_index_bits is {self.antilog_index_bits}; allowed: at most"
                 f" log_bits, {self.log_bits}"
             )
-        if filled.antilog_index_bits == 0 and self.constant == "table":
-            raise ApproxNormError(
-                'normalize.constant is "table", but antilog_index_bits is 0 (no table);'
-                ' allowed: "gamma" or "multiplier"'
+        if self.constant == "table" and not self._antilog_holds_constant:
+            found = (
+                "antilog_index_bits is 0 (no table)"
+                if self.antilog_index_bits == 0
+                else 'form is "correction", whose table is added to a line'
             )
-        return filled
+            raise ApproxNormError(
+                f'normalize.constant is "table", but {found}; allowed: "gamma" or "multiplier"'
+            )
+
+    def _check_correction(self) -> None:
+        assert self.log_index_bits is not None and self.antilog_bits is not None
+        most = min(self.log_bits, _MOST_INDEX_BITS["correction"])
+        for name in ("log_index_bits", "antilog_index_bits"):
+            if (found := getattr(self, name)) > most:
+                raise ApproxNormError(
+                    f'normalize.{name} is {found}; with normalize.form = "correction" and'
+                    f" log_bits = {self.log_bits} allowed: at most {most}"
+                )
+        if self.antilog_bits < self.log_bits:
+            raise ApproxNormError(
+                f'normalize.antilog_bits is {self.antilog_bits}; with normalize.form = "correction"'
+                f" allowed: at least log_bits, {self.log_bits}"
+            )
 
     def channels(self, gamma: np.ndarray, context: Context) -> Mapping[str, np.ndarray]:
         real = np.asarray(gamma, np.int64) - context.gamma.zero_point
@@ -181,6 +218,10 @@ class LogDomain(Normalize):
         if self.log_index_bits == 0:
             mantissa = ops.leading_mantissa(magnitude, self.log_bits)
             return position + ops.bits(mantissa, self.log_bits - 1, 0)
+        if self.form == "correction":
+            mantissa = ops.leading_mantissa(magnitude, self.log_bits)
+            frac = ops.bits(mantissa, self.log_bits - 1, 0)
+            return position + log2_corrected(self.log_index_bits, self.log_bits)(0, frac)
         mantissa = ops.leading_mantissa(magnitude, self.log_index_bits)
         index = ops.bits(mantissa, self.log_index_bits - 1, 0)
         table = Direct(index_bits=self.log_index_bits, bits=self.log_bits).resolved()
@@ -194,6 +235,9 @@ class LogDomain(Normalize):
         if self.antilog_index_bits == 0:
             one = 1 << self.log_bits
             return frac + one, ops.sub(self.log_bits, integer)
+        if self.form == "correction":
+            line = exp2_corrected(self.antilog_index_bits, self.log_bits, self.antilog_bits)
+            return line(0, frac), ops.sub(self.antilog_bits, integer)
         c_squared, p = (
             split_gain(self.gain(context)) if self.constant == "table" else (Fraction(1), 0)
         )

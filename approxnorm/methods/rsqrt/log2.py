@@ -94,21 +94,24 @@ class Log2(FunctionMethod):
 
         return stage
 
-    def build_log2(self, log_bits: int) -> StageFunction:
-        """(octave, frac) -> code of log2(m) in [0, 2) with ``log_bits`` fraction bits."""
-        fraction = self._log2_fraction(log_bits)
+    def build_log2(self, log_bits: int, table: str = "rsqrt_log2_table") -> StageFunction:
+        """(octave, frac) -> code of log2(m) in [0, 2) with ``log_bits`` fraction bits.
+
+        table: the name of the table that it reads.
+        """
+        fraction = self._log2_fraction(log_bits, table)
 
         def stage(octave: Any, frac: Any) -> Any:
             return ops.add(ops.shift_left(octave, log_bits), fraction(frac))
 
         return stage
 
-    def _log2_fraction(self, log_bits: int) -> Any:
+    def _log2_fraction(self, log_bits: int, table: str) -> Any:
         """frac -> code of log2(1 + f), below 2**log_bits."""
         if self.index_bits == 0:
             limits = (0, (1 << log_bits) - 1)
             return lambda f: self._rounded_fraction(f, log_bits, limits)
-        return self._read_log2(_log2_table(self, log_bits), log_bits)
+        return self._read_log2(_log2_table(self, log_bits, table), log_bits)
 
     def _read_log2(self, table: Table, log_bits: int) -> Any:
         segments = Segments(self.index_bits, self.f)
@@ -153,7 +156,7 @@ class Log2(FunctionMethod):
 
 
 @lru_cache(maxsize=256)
-def _log2_table(method: Log2, log_bits: int) -> Table:
+def _log2_table(method: Log2, log_bits: int, name: str) -> Table:
     segments = Segments(method.index_bits, method.f)
     if method.form == "constant":
         entries = cell_constants(LOG2, method.index_bits, log_bits, method.entries)
@@ -161,7 +164,7 @@ def _log2_table(method: Log2, log_bits: int) -> Table:
     else:
         entries = _corrections(method, log_bits)
     table = Table(
-        "rsqrt_log2_table",
+        name,
         entries,
         log_bits,
         segments.index_rule(LOG2),
