@@ -86,8 +86,8 @@ class LeadingOne(Statistic):
         """Refuse a table of one square."""
         if self.squarer == "table" and self.bits == 0:
             raise ApproxNormError(
-                'statistic.squarer is "table", but statistic.bits is 0: powers of two, whose squares'
-                ' are shifts; allowed: bits of 1 or more, or the method "power_of_two"'
+                'statistic.squarer is "table", but statistic.bits is 0: powers of two, whose'
+                ' squares are shifts; allowed: bits of 1 or more, or the method "power_of_two"'
             )
         return self
 
