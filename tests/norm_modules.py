@@ -116,6 +116,22 @@ class LimitedNorm(Weighted):
         return x * torch.rsqrt(square.clamp(min=self.variance_epsilon)) * self.weight
 
 
+class ClampedNorm(LlamaNorm):
+    """Its result is limited where ordinary rows never get."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).clamp(-500, 500)
+
+
+class DroppingNorm(LlamaNorm):
+    def __init__(self, dim: int) -> None:
+        super().__init__(dim)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.dropout(super().forward(x))
+
+
 class PartialNorm(Weighted):
     def forward(self, x: Tensor) -> Tensor:
         part = x[..., : x.shape[-1] // 2]

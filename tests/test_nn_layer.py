@@ -500,6 +500,17 @@ def test_a_checkpoint_of_another_spec_is_refused() -> None:
         other.load_state_dict(layer_of("int8-linear").state_dict())
 
 
+@pytest.mark.parametrize("text", [b"", b"{", b"[1]", b"\xff", b'{"norm": 1}'])
+def test_a_damaged_spec_in_a_checkpoint_is_refused(text: bytes) -> None:
+    layer = layer_of("int8-linear")
+    spec, state = layer.spec, layer.state_dict()
+    state["spec_json"] = torch.tensor(list(text), dtype=torch.uint8)
+    words = "norm" if b"norm" in text else "holds no spec .* allowed: what the state_dict"
+    with pytest.raises(RuntimeError, match=f"spec_json: .*{words}"):
+        layer.load_state_dict(state)
+    assert layer.spec == spec
+
+
 def test_a_new_weight_keeps_the_scales() -> None:
     layer = layer_of("int8-linear")
     spec = layer.spec

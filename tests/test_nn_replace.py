@@ -121,6 +121,8 @@ LOOK_ALIKES: list[tuple[Callable[[], nn.Module], str]] = [
     (lambda: norms.ShiftedNorm(DIM), NEITHER),
     (lambda: norms.OuterEpsNorm(DIM), r"does not compute weight \* x"),
     (lambda: norms.LimitedNorm(DIM), r"does not compute weight \* x"),
+    (lambda: norms.ClampedNorm(DIM), r"does not compute weight .* where results are large$"),
+    (lambda: norms.DroppingNorm(DIM), "it drops elements in training"),
     (lambda: norms.PartialNorm(DIM), NEITHER),
     (lambda: norms.GroupedNorm(DIM), NEITHER),
     (lambda: norms.BatchwiseNorm(DIM), r"shape \(2, 3, 24\) .* over the last axis"),

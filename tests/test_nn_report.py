@@ -187,3 +187,8 @@ def test_what_cannot_be_reported() -> None:
     x[2, 2] = np.nan
     with pytest.raises(ApproxNormError, match="layer 0, batch 0: x holds NaN or infinity"):
         report(model, [x])
+
+
+def test_no_batches_are_refused_by_layers_that_are_open_too() -> None:
+    with pytest.raises(ApproxNormError, match="there are no batches"):
+        report(QuantRMSNorm(DIM, "int8-linear"), [], progress=False)

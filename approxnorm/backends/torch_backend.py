@@ -2,11 +2,14 @@
 
 As in NumPy's, each node is computed in the narrowest of int32 and int64 that holds its arguments,
 its result and the operation's head room, and parts of a program that depend on one narrow element
-signal alone are looked up in tables that ``approxnorm.backends.tabulate`` computes.
+signal alone are looked up in tables that ``approxnorm.backends.tabulate`` computes. Products past
+int32, and shifts of them, are computed in float64 where it holds them exactly: processors multiply
+these several at a time, and int64 not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,12 +18,14 @@ from torch import Tensor
 
 from approxnorm.backends import torch_ops
 from approxnorm.backends.tabulate import MAX_BITS, Cone, cone_values, find_cones
+from approxnorm.formats import Overflow, lowest
 from approxnorm.program.datapath import Datapath, MapStage, ReduceStage
 from approxnorm.program.interval import Interval, bits_signed
 from approxnorm.program.ops import OPS, limits_act
 from approxnorm.program.signal import Node, Program
 
 BLOCK_ELEMENTS = 1 << 20
+_FLOAT_BITS = 54  # of a signed integer that float64 holds, with all smaller ones
 _FARTHEST = 512  # past any width a shift changes nothing any more
 _DTYPES = ((32, torch.int32), (64, torch.int64))
 # A look-up costs about as much as this many additions.
@@ -138,7 +143,7 @@ class _Plan:
         values: dict[int, Tensor] = dict(enumerate(inputs)) | self._constants
         for i, compute in self._steps:
             values[i] = compute(values)
-        return {name: values[i] for i, name in self._results.items()}
+        return {name: _integers(values[i]) for i, name in self._results.items()}
 
     def _cones(self, program: Program, narrow: Mapping[int, Interval]) -> dict[int, Any]:
         cones = find_cones(program, narrow, lookup_cost=_LOOKUP_COST)
@@ -149,7 +154,7 @@ class _Plan:
         dtype = dtype_of([program.nodes[cone.node].interval])
         held = torch.from_numpy(cone_values(program, cone).copy())
         entries, source = held.to(self._device, dtype), cone.source
-        return lambda values: torch_ops.take(entries, values[source] - lo)
+        return lambda values: torch_ops.take(entries, _integers(values[source]) - lo)
 
 
 def _step(
@@ -157,19 +162,52 @@ def _step(
 ) -> Callable[[dict[int, Tensor]], Tensor]:
     """What computes one node from the values of the nodes before it."""
     if node.op == "round_shift":
-        return _round_shift(node, nodes)
+        return _round_shift(node, nodes, device)
     intervals = [node.interval] + [nodes[i].interval for i in node.args]
     dtype = dtype_of(intervals, OPS[node.op].head_room)
     args, attrs = node.args, dict(node.attrs)
+    if node.op == "mul" and dtype is torch.int64 and _fits_float64(intervals):
+        return lambda values: values[args[0]].to(torch.float64) * values[args[1]].to(torch.float64)
     if node.op == "lookup":
         table = torch.tensor(attrs["table"].entries, dtype=torch.int64, device=device)
         (index,), result = args, dtype_of([node.interval])
-        return lambda values: torch_ops.take(table, values[index]).to(result)
+        return lambda values: torch_ops.take(table, _integers(values[index])).to(result)
     operation = torch_ops.OPERATIONS[node.op]
     return lambda values: operation(*(values[a].to(dtype) for a in args), **attrs)
 
 
-def _round_shift(node: Node, nodes: tuple[Node, ...]) -> Callable[[dict[int, Tensor]], Tensor]:
+def _fits_float64(intervals: list[Interval]) -> bool:
+    return all(bits_signed(i.lo, i.hi) <= _FLOAT_BITS for i in intervals)
+
+
+def _integers(v: Tensor) -> Tensor:
+    return v.to(torch.int64) if v.is_floating_point() else v
+
+
+def _real_round_shift(
+    node: Node, nodes: tuple[Node, ...], device: torch.device
+) -> Callable[[dict[int, Tensor]], Tensor]:
+    """A round-shift by multiplication with 2**-amount: limits, if any, saturate."""
+    attrs, amount = dict(node.attrs), nodes[node.args[1]].interval
+    lo, hi, overflow, rounding = (attrs[k] for k in ("lo", "hi", "overflow", "rounding"))
+    limits = None if lo is None else (lowest(lo, hi, overflow), hi)
+    first, last = (min(max(end, -_FARTHEST), _FARTHEST) for end in (amount.lo, amount.hi))
+    entries = [math.ldexp(1.0, -shift) for shift in range(first, last + 1)]
+    powers = torch.tensor(entries, dtype=torch.float64, device=device)
+    dtype = dtype_of([node.interval])
+    at, by = node.args
+
+    def compute(values: dict[int, Tensor]) -> Tensor:
+        index = values[by].clamp(first, last) - first
+        power = torch_ops.take(powers, _integers(index))
+        return torch_ops.round_shift_real(values[at], power, rounding, limits).to(dtype)
+
+    return compute
+
+
+def _round_shift(
+    node: Node, nodes: tuple[Node, ...], device: torch.device
+) -> Callable[[dict[int, Tensor]], Tensor]:
     value, amount = (nodes[i].interval for i in node.args)
     attrs = dict(node.attrs)
     lo, hi, overflow, rounding = (attrs[k] for k in ("lo", "hi", "overflow", "rounding"))
@@ -177,6 +215,10 @@ def _round_shift(node: Node, nodes: tuple[Node, ...]) -> Callable[[dict[int, Ten
     limited = limits_act(attrs, value, amount)
     largest = min(amount.hi, _FARTHEST)
     at, by = node.args
+    wide = dtype is torch.int64 or amount.lo < 0
+    saturates = not limited or overflow in (Overflow.SAT, Overflow.SAT_SYM)
+    if wide and saturates and _fits_float64([value, node.interval]):
+        return _real_round_shift(node, nodes, device)
 
     def compute(values: dict[int, Tensor]) -> Tensor:
         v = values[at].to(dtype)

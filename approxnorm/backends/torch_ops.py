@@ -165,3 +165,43 @@ def shift_left_limited(v: Tensor, shift: Tensor, lo: int, hi: int, overflow: Ove
     floor = -((torch.full_like(shift, -lo) >> shift) + 1)
     within = torch.minimum(torch.maximum(v, floor), ceiling)
     return limit(within << shift, lo, hi, overflow)
+
+
+# --- in float64 -----------------------------------------------------------------------------------
+
+
+def round_shift_real(
+    v: Tensor, power: Tensor, rounding: Rounding, limits: tuple[int, int] | None
+) -> Tensor:
+    """v * power rounded to integers within limits, in float64; power: a power of two.
+
+    Exact for integers of up to 53 bits: so is the product, whatever the power, and its rounding.
+    """
+    rounded = round_real(v.to(torch.float64) * power, rounding)
+    return rounded if limits is None else rounded.clamp_(*limits)
+
+
+def round_real(ratio: Tensor, rounding: Rounding) -> Tensor:
+    """ratio rounded to integers, perhaps in place."""
+    match rounding:
+        case Rounding.TRN:
+            return ratio.floor_()
+        case Rounding.TRN_ZERO:
+            return ratio.trunc_()
+        case Rounding.RND_CONV:
+            return ratio.round_()
+        case Rounding.RND:
+            return _half_up(ratio)
+        case Rounding.RND_MIN_INF:
+            return -_half_up(-ratio)
+        case Rounding.RND_INF:
+            return ratio.sign() * _half_up(ratio.abs())
+        case Rounding.RND_ZERO:
+            return -ratio.sign() * _half_up(-ratio.abs())
+    raise AssertionError(rounding)
+
+
+def _half_up(v: Tensor) -> Tensor:
+    # Not floor(v + 0.5): for a tiny v the sum would be rounded before the floor.
+    floor = v.floor()
+    return floor + (v - floor >= 0.5)

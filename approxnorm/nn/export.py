@@ -89,7 +89,7 @@ def export_onnx(
     from approxnorm.export.rewrite.placeholders import replace_placeholders
 
     path = Path(path)
-    check_out(path, ".onnx", {})
+    check_out(path, ".onnx", {}, called="path")
     layers = _layers(model)
     _require_alone(model, layers)
     for layer in layers:
@@ -162,9 +162,12 @@ class _TorchScript(torch.autograd.Function):
 
 
 def _quant_tensor(value: Tensor, model: RMSNorm) -> IntQuantTensor:
-    form = model.assembly.context.y
-    numbers = (float(form.scale), float(form.zero_point), float(form.width))
-    return IntQuantTensor(value, *(torch.tensor(n) for n in numbers), form.signed, False)
+    form, factors = model.assembly.context.y, model.spec.y_factors
+    scale = torch.tensor(float(form.scale))
+    if factors is not None:
+        scale = scale * torch.from_numpy(factors).to(torch.float32)
+    numbers = (float(form.zero_point), float(form.width))
+    return IntQuantTensor(value, scale, *(torch.tensor(n) for n in numbers), form.signed, False)
 
 
 def _prepare(layer: Any, x: Tensor | QuantTensor | None = None) -> None:

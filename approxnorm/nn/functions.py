@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
+from approxnorm.backends.torch_ops import round_real
 from approxnorm.formats import Format, Overflow, Rounding, lowest
 
 
@@ -25,7 +26,7 @@ def quantize(x: Tensor, scale: Tensor, form: Format) -> tuple[Tensor, Tensor | N
     """
     lo, hi = form.lo - form.zero_point, form.hi - form.zero_point
     least_code = lowest(lo, hi, form.overflow)
-    rounded = _rounded(x / scale, form.rounding)
+    rounded = round_real(x / scale, form.rounding)
     if not rounded.numel():
         return rounded, None
     least, most = rounded.aminmax()
@@ -45,32 +46,6 @@ def _limited(rounded: Tensor, lo: int, hi: int, form: Format) -> Tensor:
             field = torch.fmod(rounded.to(torch.float64), float(1 << form.width)) - lo
             return (torch.remainder(field, float(1 << form.width)) + lo).to(torch.float32)
     raise AssertionError(form.overflow)
-
-
-def _rounded(ratio: Tensor, rounding: Rounding) -> Tensor:
-    """ratio rounded to integers, perhaps in place."""
-    match rounding:
-        case Rounding.TRN:
-            return ratio.floor_()
-        case Rounding.TRN_ZERO:
-            return ratio.trunc_()
-        case Rounding.RND_CONV:
-            return ratio.round_()
-        case Rounding.RND:
-            return _half_up(ratio)
-        case Rounding.RND_MIN_INF:
-            return -_half_up(-ratio)
-        case Rounding.RND_INF:
-            return ratio.sign() * _half_up(ratio.abs())
-        case Rounding.RND_ZERO:
-            return -ratio.sign() * _half_up(-ratio.abs())
-    raise AssertionError(rounding)
-
-
-def _half_up(v: Tensor) -> Tensor:
-    # Not floor(v + 0.5): for a tiny v the sum would be rounded before the floor.
-    floor = v.floor()
-    return floor + (v - floor >= 0.5)
 
 
 class FakeQuantize(Function):

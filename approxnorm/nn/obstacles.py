@@ -20,6 +20,7 @@ _HOOKS = (
     "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )
+_DROPOUT = nn.modules.dropout._DropoutNd
 
 
 def obstacle(module: nn.Module, *, takes_more: bool = False) -> str | None:
@@ -72,6 +73,8 @@ def _state_obstacle(module: nn.Module) -> str | None:
         return "it has hooks, which would be lost; remove them, replace, and add them again"
     if isinstance(module, torch.jit.ScriptModule):
         return "it is TorchScript"
+    if any(isinstance(m, _DROPOUT) and m.p > 0 for m in module.modules()):
+        return "it drops elements in training, which would be lost"
     return None
 
 

@@ -30,6 +30,7 @@ _NARROW_ERROR = 4.0  # of the dtype's epsilon: naive code rounds four times
 _TINY = 2.0**-60  # its square is still a normal float32
 _NO_EPS = 1e-18  # F.normalize, say, has a limit there that no activations reach
 _SAME_EPS = 1e-3
+_PEAK, _LARGE_WEIGHT = 2.0**15, 2.0**10  # far beyond any clamp that one might set
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,18 @@ class _Clone:
                     return got
                 if not _agree(got, x, w, norm, _tolerance(dtype), torch.finfo(dtype).tiny):
                     return _where(norm, leading, dtype)
-        return None
+        return self._limits(norm, leading) if dtype is self._wide else None
+
+    def _limits(self, norm: Norm, leading: tuple[int, ...]) -> str | None:
+        """Why large results differ: those of rows with one large element, by large weights."""
+        rows = self._rows(leading, [1.0])
+        rows[..., -1] *= _PEAK
+        got, x, w = self._run(rows, self._weight * _LARGE_WEIGHT, self._wide)
+        if isinstance(got, str):
+            return got
+        if _agree(got, x, w, norm, _tolerance(self._wide)):
+            return None
+        return _where(norm, leading, self._wide) + " where results are large"
 
     def _leading_shapes(self) -> list[tuple[int, ...]]:
         """Sizes that are not the row's: a weight then cannot lie along another axis unseen."""

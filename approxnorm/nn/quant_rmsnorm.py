@@ -21,17 +21,23 @@ from torch import Tensor, nn
 
 from approxnorm.backends.torch_backend import TorchBackend
 from approxnorm.errors import ApproxNormError
-from approxnorm.formats import Format, Overflow, Rounding
+from approxnorm.formats import Overflow, Rounding
 from approxnorm.layer_model import warnings_of
 from approxnorm.methods.format_field import FormatSpec
 from approxnorm.methods.normalizers import root_float
 from approxnorm.model import RMSNorm
+from approxnorm.nn.checks import (
+    check_bits,
+    check_codes,
+    check_format,
+    check_rows,
+    in_float32,
+)
 from approxnorm.nn.functions import FloatRMSNorm, HardwareRMSNorm, Replace
 from approxnorm.nn.layer_formats import (
     SLOTS,
     as_quantised,
     format_spec,
-    is_power_of_two,
     parameter_codes,
     quantizer_numbers,
     require_known_keywords,
@@ -40,8 +46,6 @@ from approxnorm.nn.layer_formats import (
     with_scale,
 )
 from approxnorm.nn.quantizers import (
-    CODE_BITS,
-    EXACT_BITS,
     FormatQuant,
     SpecActQuant,
     SpecWeightQuant,
@@ -251,14 +255,14 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
 
     @torch.compiler.disable
     def _forward(self, x: Tensor | QuantTensor) -> Tensor | IntQuantTensor:
-        self._check_rows(x)
+        check_rows(self._title, x, self.dim, self._spec.x.overflow is Overflow.WRAP)
         real = x.value if isinstance(x, QuantTensor) else x
         with torch.autocast(real.device.type, enabled=False):
             if self.calibrating:
                 return self._float(real.to(torch.float32), self._true_weight()).to(real.dtype)
             if self.weight_quant.disable_quant:
-                return self._observed(self._float32(x)).to(real.dtype)
-            quant_x = self._quant_input(self._float32(x))
+                return self._observed(in_float32(self._title, x, self._spec.x)).to(real.dtype)
+            quant_x = self._quant_input(in_float32(self._title, x, self._spec.x))
             if not isinstance(quant_x, QuantTensor):
                 self._require_quant_input()
                 return self._float(quant_x, self._true_weight()).to(real.dtype)
@@ -290,7 +294,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         return quantised
 
     def _quantised(self, x: IntQuantTensor) -> Tensor | IntQuantTensor:
-        self._check_format(x)
+        check_format(self._title, x, self._spec.x)
         # A quantiser of Brevitas may take its scale from the data, so it comes before the datapath.
         forms, gamma, fake = self._own_formats(), None, None
         if "x" not in forms:
@@ -341,7 +345,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         codes = (x.value / x.scale).round_()
         if float(x.zero_point):
             codes += x.zero_point
-        self._require_codes(codes, model.assembly.x_format)
+        check_codes(self._title, codes, model.assembly.x_format)
         inputs["x"] = codes.reshape(-1, self.dim).to(torch.int32)
         return backend.run(inputs).reshape(x.value.shape)
 
@@ -389,7 +393,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         ours: FormatSpec = getattr(self._spec, name)
         form = with_scale(ours, int(tensor.bit_width), bool(tensor.signed), number)
         form = form.model_copy(update={"zero_point": 0})
-        self._check_bits(name, form.to_format(name), number)
+        check_bits(self._title, name, form.to_format(name), number)
         return form.model_copy(update=self._modes()) if name == "x" else form
 
     def _modes(self) -> dict[str, Any]:
@@ -480,7 +484,7 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
             if quantizer is not None:
                 quantizer.set_scale(scale)
                 self._set_factors(name, quantizer, spec)
-                self._check_bits(name, quantizer.form, scale)
+                check_bits(self._title, name, quantizer.form, scale)
                 written = as_quantised(getattr(spec, name), quantizer.form)
                 spec = spec.replace(**{name: written})
         self._require_own_quantizers(spec)
@@ -523,86 +527,12 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
     def _title(self) -> str:
         return f"layer {self.layer_name}" if self.layer_name else "this QuantRMSNorm"
 
-    def _check_rows(self, x: Tensor | QuantTensor) -> None:
-        real = x.value if isinstance(x, QuantTensor) else x
-        if not isinstance(real, Tensor):
-            raise ApproxNormError(
-                f"{self._title}: x is a {type(x).__name__}; allowed: a torch tensor, or a"
-                " QuantTensor of Brevitas"
-            )
-        if real.dim() == 0 or real.shape[-1] != self.dim:
-            raise ApproxNormError(
-                f"{self._title}: x has shape {tuple(real.shape)}; allowed: rows of {self.dim}"
-                " elements (the hidden size that the layer was made for)"
-            )
-        if not real.dtype.is_floating_point:
-            raise ApproxNormError(f"{self._title}: x has dtype {real.dtype}; allowed: real numbers")
-        if not real.numel():
-            return
-        least, most = (float(end) for end in real.detach().aminmax())
-        wraps = self._spec.x.overflow is Overflow.WRAP
-        if math.isnan(least) or (wraps and math.isinf(max(-least, most))):
-            at = tuple(int(i) for i in torch.nonzero(~torch.isfinite(real))[0])
-            raise ApproxNormError(
-                f"{self._title}: x holds {float(real[at])} at {at}; allowed: numbers (look for the"
-                " layer before it that made it, or lower the learning rate)"
-            )
-
-    def _check_format(self, x: IntQuantTensor) -> None:
-        want = self._spec.x
-        bits, signed = int(x.bit_width), bool(x.signed)
-        if (bits, signed) != (want.bits, want.signed):
-            kind = {True: "signed", False: "unsigned"}
-            raise ApproxNormError(
-                f"{self._title}: x is a QuantTensor of {bits} bits, {kind[signed]}; allowed: the"
-                f" spec's {want.bits} bits, {kind[want.signed]} (quantise what comes before to"
-                " that, or give the layer a spec of that width)"
-            )
-
-    def _check_bits(self, name: str, form: Format, scale: float | None) -> None:
-        """Codes must be found again from a QuantTensor's float32 value."""
-        exact = scale is None or is_power_of_two(scale)
-        reach = max(form.hi - form.zero_point, form.zero_point - form.lo)
-        if reach > 1 << (EXACT_BITS if exact else CODE_BITS):
-            raise ApproxNormError(
-                f"{self._title}: {name} has {form.width} bits, so that codes are up to {reach}"
-                f" from their zero; allowed: 2^{CODE_BITS}, or 2^{EXACT_BITS} under a power-of-two"
-                " scale, as a QuantTensor's value is float32"
-            )
-
-    def _require_codes(self, codes: Tensor, form: Format) -> None:
-        """x's codes lie within their format, unless a QuantTensor lies or WRAP met infinity."""
-        if not codes.numel():
-            return
-        least, most = (float(end) for end in codes.aminmax())
-        if not (least >= form.lo and most <= form.hi):
-            raise ApproxNormError(
-                f"{self._title}: x has codes from {least:g} to {most:g}; allowed: {form.lo} to"
-                f" {form.hi} (quantise x to the layer's format, or scale it)"
-            )
-
     def _require_quant_input(self) -> None:
         if not self.input_quant.is_quant_enabled and not self.input_quant.disable_quant:
             raise ApproxNormError(
                 f"{self._title}: x is no QuantTensor and the layer has no input_quant; allowed: a"
                 " QuantTensor of the spec's format, or an input_quant"
             )
-
-    def _float32(self, x: Tensor | QuantTensor) -> Tensor | QuantTensor:
-        if not isinstance(x, QuantTensor):
-            return x.to(torch.float32)
-        if not isinstance(x, IntQuantTensor):
-            raise ApproxNormError(
-                f"{self._title}: x is a {type(x).__name__}; allowed: an IntQuantTensor or real"
-                " numbers"
-            )
-        if x.value.dtype != torch.float32 or x.scale.dtype != torch.float32:
-            raise ApproxNormError(
-                f"{self._title}: x is a QuantTensor whose value is {x.value.dtype}, from which"
-                " codes cannot be recovered; allowed: float32 value and scale, or plain numbers"
-            )
-        self._check_format(x)
-        return x
 
     # --- state ------------------------------------------------------------------------------------
 
@@ -654,14 +584,28 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         if text is None:
             return
         try:
-            self.set_spec(RMSNormSpec(**json.loads(bytes(text.tolist()))))
-        except (ApproxNormError, ValueError, TypeError) as error:
+            self.set_spec(_spec_of(text))
+        except ApproxNormError as error:
             errors.append(f"{key}: {error}")
 
     def extra_repr(self) -> str:
         spec = self._spec  # not self.spec: torch.export prints modules whose scales have no values
         methods = f"statistic={spec.statistic.method}, rsqrt={spec.rsqrt.method}"
         return f"{self.dim}, eps={spec.eps}, {methods}"
+
+
+def _spec_of(text: Tensor) -> RMSNormSpec:
+    """The spec that a state_dict holds as JSON in UTF-8."""
+    try:
+        fields = json.loads(bytes(text.tolist()))
+    except (ValueError, TypeError):
+        fields = None
+    if isinstance(fields, dict):
+        return RMSNormSpec(**fields)
+    raise ApproxNormError(
+        f"holds no spec ({text.numel()} numbers of {text.dtype}); allowed: what the state_dict of a"
+        " QuantRMSNorm has there, or nothing (then the layer keeps its own spec)"
+    )
 
 
 def _after_load(layer: QuantRMSNorm, incompatible: Any) -> None:

@@ -76,7 +76,7 @@ def report(
     norms = quant_norms(model)
     rows = {name: _row(name, layer) for name, layer in norms.items()}
     watched = {name: layer for name, layer in norms.items() if layer.is_calibrated}
-    if batches is not None and watched:
+    if batches is not None:
         meters = {name: _errors(layer) for name, layer in watched.items()}
         feed(
             model,

@@ -10,12 +10,12 @@ from pathlib import Path
 from approxnorm.errors import ApproxNormError
 
 
-def check_out(out: Path, suffix: str, inputs: Mapping[str, Path]) -> None:
+def check_out(out: Path, suffix: str, inputs: Mapping[str, Path], called: str = "--out") -> None:
     """Refuse a file that cannot be written, or would take the place of an input.
 
-    inputs: by what messages call them. Raises ApproxNormError.
+    inputs: by what messages call them; called: what they call ``out``. Raises ApproxNormError.
     """
-    shown = f"--out is {str(out)!r}"
+    shown = f"{called} is {str(out)!r}"
     if out.suffix.lower() != suffix:
         raise ApproxNormError(f"{shown}; it must be a file with the suffix {suffix}")
     for what, path in inputs.items():
