@@ -1,13 +1,15 @@
-"""Parts of an element program that depend on one narrow input alone, as tables.
+"""Parts of an element program that depend on little, as tables.
 
 A cone of operations over one element input of at most 16 bits is a function of at most 65,536
-values: it is computed once for each of them, by the same operations, and then looked up. This is
-a matter of speed alone.
+values: it is computed once for each of them, by the same operations, and then looked up. So is
+what lies above a cut: a few values, of 2**18 combinations at most, that all else depends on. This
+is a matter of speed alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +19,10 @@ from approxnorm.program.ops import OPS
 from approxnorm.program.signal import Program
 
 MAX_BITS = 16
+MAX_CUT = 1 << 18  # entries of a table
 # A look-up costs about as much as this many additions; cheaper cones are computed.
 LOOKUP_COST = 6
+_INDEX_COST = 3  # of one source more
 _COSTS = {"select": 2, "lookup": 4, "round_shift": 8, "lead": 20, "mantissa": 25, "isqrt": 20}
 
 
@@ -62,6 +66,71 @@ def find_cones(
     return cones
 
 
+@dataclass(frozen=True)
+class Cut:
+    """A node that is a function of a few others, and the nodes that compute it from them."""
+
+    sources: tuple[int, ...]
+    node: int
+    steps: tuple[int, ...]
+
+
+def find_cuts(
+    program: Program, levels: Sequence[str], costs: Mapping[str, int], lookup_cost: int
+) -> list[Cut]:
+    """The cuts worth a table, from the outputs on; levels: of each node (``node_levels``).
+
+    costs, lookup_cost: as for ``find_cones``.
+    """
+    found, waiting = [], set(program.outputs)
+    while waiting:
+        node = max(waiting)  # arguments come before what reads them: each is met once
+        waiting.remove(node)
+        cut = None
+        if levels[node] == "element":
+            cut = _best_cut(program, node, levels, costs, lookup_cost)
+        if cut is not None:
+            found.append(cut)
+        waiting |= set(program.nodes[node].args if cut is None else cut.sources)
+    return found
+
+
+def _best_cut(
+    program: Program,
+    node: int,
+    levels: Sequence[str],
+    costs: Mapping[str, int],
+    lookup_cost: int,
+) -> Cut | None:
+    """Go down from the node, latest first and not past single bits, to where most is saved."""
+    best, least = None, lookup_cost
+    steps: set[int] = set()
+    frontier = {node}
+    while opened := [n for n in frontier if _opens(program, n)]:
+        latest = max(opened)
+        steps.add(latest)
+        frontier.remove(latest)
+        frontier |= {a for a in program.nodes[latest].args if program.nodes[a].op != "const"}
+        saved = sum(costs.get(program.nodes[s].op, 1) for s in steps if levels[s] == "element")
+        saved -= _INDEX_COST * (len(frontier) - 1)
+        if frontier and saved >= least and math.prod(_spans(program, frontier)) <= MAX_CUT:
+            best = Cut(tuple(sorted(frontier)), node, tuple(sorted(steps)))
+            least = saved + 1
+    return best
+
+
+def _opens(program: Program, node: int) -> bool:
+    step = program.nodes[node]
+    is_bit = step.interval.hi - step.interval.lo < 2
+    return step.op not in ("input", "const") and not is_bit and not _narrows(program, node)
+
+
+def _spans(program: Program, sources: Iterable[int]) -> tuple[int, ...]:
+    """How many values each can have."""
+    intervals = (program.nodes[i].interval for i in sources)
+    return tuple(i.hi - i.lo + 1 for i in intervals)
+
+
 def _narrows(program: Program, node: int) -> bool:
     """Whether a node assumes what need not hold for every value that the input could have."""
     step = program.nodes[node]
@@ -88,16 +157,22 @@ def _steps(program: Program, node: int) -> tuple[int, ...]:
 
 def cone_values(program: Program, cone: Cone) -> np.ndarray:
     """What a cone computes of each code of its input's interval, in order (int64)."""
+    return cut_values(program, Cut((cone.source,), cone.node, cone.steps))
+
+
+def cut_values(program: Program, cut: Cut) -> np.ndarray:
+    """What a cut's node is for each combination of its sources' values, the last one's fastest."""
     nodes, wide = program.nodes, np.dtype(np.int64)
-    domain = nodes[cone.source].interval
     values: dict[int, np.ndarray] = {
         i: np.asarray(n.attrs["value"], wide) for i, n in enumerate(nodes) if n.op == "const"
     }
-    values[cone.source] = np.arange(domain.lo, domain.hi + 1)
-    for i in cone.steps:
+    domains = [nodes[i].interval for i in cut.sources]
+    grid = np.ix_(*(np.arange(d.lo, d.hi + 1) for d in domains))
+    values |= dict(zip(cut.sources, grid, strict=True))
+    for i in cut.steps:
         args = [values[a] for a in nodes[i].args]
         values[i] = OPS[nodes[i].op].evaluate(*args, dtype=wide, **nodes[i].attrs)
-    return np.broadcast_to(values[cone.node], values[cone.source].shape)
+    return np.broadcast_to(values[cut.node], _spans(program, cut.sources)).ravel()
 
 
 class ConeTable:

@@ -1,8 +1,8 @@
 """The torch executor: a datapath on integer tensors, the same codes as NumPy's.
 
 As in NumPy's, each node is computed in the narrowest of int32 and int64 that holds its arguments,
-its result and the operation's head room, and parts of a program that depend on one narrow element
-signal alone are looked up in tables that ``approxnorm.backends.tabulate`` computes. Products past
+its result and the operation's head room, and parts of a program that depend on few bits are looked
+up in tables that ``approxnorm.backends.tabulate`` computes. Products past
 int32, and shifts of them, are computed in float64 where it holds them exactly: processors multiply
 these several at a time, and int64 not.
 """
@@ -10,26 +10,27 @@ these several at a time, and int64 not.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence, Set
 
 import torch
 from torch import Tensor
 
 from approxnorm.backends import torch_ops
-from approxnorm.backends.tabulate import MAX_BITS, Cone, cone_values, find_cones
+from approxnorm.backends.tabulate import Cut, cut_values, find_cuts
 from approxnorm.formats import Overflow, lowest
-from approxnorm.program.datapath import Datapath, MapStage, ReduceStage
+from approxnorm.program.datapath import Datapath, MapStage, ReduceStage, node_levels
 from approxnorm.program.interval import Interval, bits_signed
 from approxnorm.program.ops import OPS, limits_act
 from approxnorm.program.signal import Node, Program
 
-BLOCK_ELEMENTS = 1 << 20
+BLOCK_ELEMENTS = 1 << 18
 _FLOAT_BITS = 54  # of a signed integer that float64 holds, with all smaller ones
 _FARTHEST = 512  # past any width a shift changes nothing any more
 _DTYPES = ((32, torch.int32), (64, torch.int64))
-# A look-up costs about as much as this many additions.
-_LOOKUP_COST = 8
+# In additions. Comparisons and what is made of several passes are slow, look-ups are not.
+_COSTS = {"less": 4, "equal": 4, "select": 4, "lookup": 6, "lead": 20, "mantissa": 25, "isqrt": 20}
+_COSTS |= {"round_shift": 6}
+_LOOKUP_COST = 6
 
 Tensors = dict[str, Tensor]
 
@@ -101,60 +102,89 @@ class TorchBackend:
         return y.to(dtype_of([port.interval])).expand(len(x), self.datapath.dim)
 
     def _plan(self, stage: MapStage, *, tables: bool) -> _Plan:
-        narrow: dict[int, Interval] = {}
-        for i, name in enumerate(stage.program.inputs):
-            port = self.datapath.ports[name]
-            if port.level == "element" and port.interval.width <= MAX_BITS:
-                narrow[i] = port.interval
-        return _Plan(stage.program, self.device, narrow if tables else None)
+        levels = node_levels(stage.program, self.datapath.ports)
+        return _Plan(stage.program, self.device, levels if tables else None)
 
 
 class _Plan:
     """A program made ready: a function of the values so far for each node that is computed.
 
-    narrow: inputs whose cones are tabulated; then the outputs alone are computed, else every
-    named signal.
+    levels: of its nodes; then what is worth a table is looked up and the outputs alone are
+    computed, else every named signal.
     """
 
     def __init__(
-        self, program: Program, device: torch.device, narrow: Mapping[int, Interval] | None
+        self, program: Program, device: torch.device, levels: Sequence[str] | None
     ) -> None:
-        self._device = device
         nodes = program.nodes
-        cones = {} if narrow is None else self._cones(program, narrow)
-        live = (
-            program.needed(given=frozenset(cones)) if narrow is not None else set(range(len(nodes)))
-        )
+        cuts = [] if levels is None else find_cuts(program, levels, _COSTS, _LOOKUP_COST)
+        tables = {cut.node: cut for cut in cuts}
+        every = set(range(len(nodes)))
+        live = every if levels is None else _needed(program, tables)
         named = {i: n.name for i, n in enumerate(nodes) if n.name and n.op != "input"}
-        self._results = {i: n for i, n in named.items() if narrow is None or i in program.outputs}
+        self._results = {i: n for i, n in named.items() if levels is None or i in program.outputs}
         self._constants = {
             i: torch.tensor([[n.attrs["value"]]], dtype=dtype_of([n.interval]), device=device)
             for i, n in enumerate(nodes)
             if n.op == "const"
         }
-        self._steps = [
-            (i, cones.get(i) or _step(nodes[i], nodes, device))
-            for i in sorted(live)
-            if nodes[i].op not in ("input", "const")
-        ]
+        order = [i for i in sorted(live) if nodes[i].op not in ("input", "const")]
+        computed = {
+            i: _table(program, tables[i], device) if i in tables else _step(nodes[i], nodes, device)
+            for i in order
+        }
+        reads = {i: tables[i].sources if i in tables else nodes[i].args for i in order}
+        dead = _last_reads(reads, kept=self._results.keys() | self._constants.keys())
+        self._steps = [(i, computed[i], dead.get(i, ())) for i in order]
 
     def run(self, inputs: list[Tensor]) -> Tensors:
         """Signals by name; values keep broadcastable (row, channel) shapes."""
         values: dict[int, Tensor] = dict(enumerate(inputs)) | self._constants
-        for i, compute in self._steps:
+        for i, compute, dead in self._steps:
             values[i] = compute(values)
+            for each in dead:  # memory that was just in use is the fastest there is
+                del values[each]
         return {name: _integers(values[i]) for i, name in self._results.items()}
 
-    def _cones(self, program: Program, narrow: Mapping[int, Interval]) -> dict[int, Any]:
-        cones = find_cones(program, narrow, lookup_cost=_LOOKUP_COST)
-        return {cone.node: self._table(program, cone) for cone in cones}
 
-    def _table(self, program: Program, cone: Cone) -> Callable[[dict[int, Tensor]], Tensor]:
-        lo = program.nodes[cone.source].interval.lo
-        dtype = dtype_of([program.nodes[cone.node].interval])
-        held = torch.from_numpy(cone_values(program, cone).copy())
-        entries, source = held.to(self._device, dtype), cone.source
-        return lambda values: torch_ops.take(entries, _integers(values[source]) - lo)
+def _needed(program: Program, tables: Mapping[int, Cut]) -> set[int]:
+    """The nodes that the outputs read, where tables read their sources alone."""
+    needed, waiting = set(), set(program.outputs)
+    while waiting:
+        i = waiting.pop()
+        needed.add(i)
+        waiting |= set(tables[i].sources if i in tables else program.nodes[i].args) - needed
+    return needed
+
+
+def _last_reads(reads: Mapping[int, tuple[int, ...]], kept: Set[int]) -> dict[int, tuple[int, ...]]:
+    """For each node in order, the values that nothing after it reads; without those to be kept."""
+    last = {value: node for node, args in reads.items() for value in args if value not in kept}
+    dead: dict[int, tuple[int, ...]] = {}
+    for value, node in last.items():
+        dead[node] = (*dead.get(node, ()), value)
+    return dead
+
+
+def _table(
+    program: Program, cut: Cut, device: torch.device
+) -> Callable[[dict[int, Tensor]], Tensor]:
+    """What looks a cut's node up."""
+    dtype = dtype_of([program.nodes[cut.node].interval])
+    entries = torch.from_numpy(cut_values(program, cut).copy()).to(device, dtype)
+    intervals = [program.nodes[i].interval for i in cut.sources]
+
+    def compute(values: dict[int, Tensor]) -> Tensor:
+        index: Tensor | None = None
+        for source, interval in zip(cut.sources, intervals, strict=True):
+            place = _integers(values[source])
+            if index is not None:
+                place = place + index * (interval.hi - interval.lo + 1)
+            index = place - interval.lo if interval.lo else place
+        assert index is not None
+        return torch_ops.take(entries, index)
+
+    return compute
 
 
 def _step(
@@ -217,6 +247,8 @@ def _round_shift(
     at, by = node.args
     wide = dtype is torch.int64 or amount.lo < 0
     saturates = not limited or overflow in (Overflow.SAT, Overflow.SAT_SYM)
+    if amount.hi <= 0 and not limited and dtype is torch.int32:
+        return lambda values: values[at].to(dtype) << (-values[by]).clamp(max=31).to(dtype)
     if wide and saturates and _fits_float64([value, node.interval]):
         return _real_round_shift(node, nodes, device)
 

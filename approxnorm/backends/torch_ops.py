@@ -28,8 +28,8 @@ def equal(a: Tensor, b: Tensor) -> Tensor:
 
 
 def select(condition: Tensor, if_one: Tensor, if_zero: Tensor) -> Tensor:
-    """if_one where condition is 1, if_zero where it is 0."""
-    return torch.where(condition != 0, if_one, if_zero)
+    """if_one where condition is 1, if_zero where it is 0; by bits, as torch.where is far slower."""
+    return if_zero ^ ((if_one ^ if_zero) & -condition)
 
 
 def bits(a: Tensor, high: int, low: int) -> Tensor:
