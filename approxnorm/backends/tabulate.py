@@ -9,7 +9,7 @@ is a matter of speed alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -96,33 +96,36 @@ def find_cuts(
 
 
 def _best_cut(
-    program: Program,
-    node: int,
-    levels: Sequence[str],
-    costs: Mapping[str, int],
-    lookup_cost: int,
+    program: Program, node: int, levels: Sequence[str], costs: Mapping[str, int], lookup_cost: int
 ) -> Cut | None:
-    """Go down from the node, latest first and not past single bits, to where most is saved."""
+    """The cut below a node that saves most, if that is what a look-up costs."""
     best, least = None, lookup_cost
-    steps: set[int] = set()
-    frontier = {node}
-    while opened := [n for n in frontier if _opens(program, n)]:
+    for past_bits in (False, True):  # a bit that depends on much else is better a source
+        for steps, frontier in _frontiers(program, node, past_bits):
+            saved = sum(costs.get(program.nodes[s].op, 1) for s in steps if levels[s] == "element")
+            saved -= _INDEX_COST * (len(frontier) - 1)
+            if frontier and saved >= least and math.prod(_spans(program, frontier)) <= MAX_CUT:
+                best = Cut(tuple(sorted(frontier)), node, tuple(sorted(steps)))
+                least = saved + 1
+    return best
+
+
+def _frontiers(program: Program, node: int, past_bits: bool) -> Iterator[tuple[Set[int], Set[int]]]:
+    """Down from the node, the latest first: the nodes passed, and those that they read."""
+    steps, frontier = set(), {node}
+    while opened := [n for n in frontier if _opens(program, n, past_bits)]:
         latest = max(opened)
         steps.add(latest)
         frontier.remove(latest)
         frontier |= {a for a in program.nodes[latest].args if program.nodes[a].op != "const"}
-        saved = sum(costs.get(program.nodes[s].op, 1) for s in steps if levels[s] == "element")
-        saved -= _INDEX_COST * (len(frontier) - 1)
-        if frontier and saved >= least and math.prod(_spans(program, frontier)) <= MAX_CUT:
-            best = Cut(tuple(sorted(frontier)), node, tuple(sorted(steps)))
-            least = saved + 1
-    return best
+        yield steps, frontier
 
 
-def _opens(program: Program, node: int) -> bool:
+def _opens(program: Program, node: int, past_bits: bool) -> bool:
     step = program.nodes[node]
     is_bit = step.interval.hi - step.interval.lo < 2
-    return step.op not in ("input", "const") and not is_bit and not _narrows(program, node)
+    opens = step.op not in ("input", "const") and not _narrows(program, node)
+    return opens and (past_bits or not is_bit)
 
 
 def _spans(program: Program, sources: Iterable[int]) -> tuple[int, ...]:
