@@ -511,6 +511,11 @@ def test_a_damaged_spec_in_a_checkpoint_is_refused(text: bytes) -> None:
     assert layer.spec == spec
 
 
+def test_the_meta_device_is_refused() -> None:
+    with pytest.raises(ApproxNormError, match="device is meta, which holds no values"):
+        QuantRMSNorm(DIM, "int8-linear", device="meta")
+
+
 def test_a_new_weight_keeps_the_scales() -> None:
     layer = layer_of("int8-linear")
     spec = layer.spec

@@ -128,6 +128,11 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         self._spec = spec.with_dim(dim).replace(**({} if eps is None else {"eps": float(eps)}))
         start = torch.zeros if spec.normalize.adds_one else torch.ones
         self.weight = nn.Parameter(start(dim, device=device, dtype=dtype))
+        if self.weight.is_meta:  # scales and spec are tensors too, and would be lost
+            raise ApproxNormError(
+                f"{self._title}: device is meta, which holds no values; allowed: a device that does"
+                " (load the float model, then approxnorm.nn.replace_norms)"
+            )
         quantizers = {"x": input_quant, "gamma": weight_quant, "y": output_quant}
         require_known_keywords(kwargs, quantizers)
         kwargs = quantizer_numbers(self._spec, quantizers, learn_scales) | kwargs
