@@ -40,6 +40,13 @@ def obstacle(module: nn.Module, *, takes_more: bool = False) -> str | None:
     return reason or (None if takes_more else _call_obstacle(module))
 
 
+def lost_in_training(module: nn.Module) -> str | None:
+    """What a module that is a norm in eval mode does besides in training, or None."""
+    if any(isinstance(m, _DROPOUT) and m.p > 0 for m in module.modules()):
+        return "it drops elements in training, which would be lost"
+    return None
+
+
 def weight_of(module: nn.Module) -> nn.Parameter:
     """The one parameter of a module without obstacle."""
     weight = module.weight
@@ -73,8 +80,6 @@ def _state_obstacle(module: nn.Module) -> str | None:
         return "it has hooks, which would be lost; remove them, replace, and add them again"
     if isinstance(module, torch.jit.ScriptModule):
         return "it is TorchScript"
-    if any(isinstance(m, _DROPOUT) and m.p > 0 for m in module.modules()):
-        return "it drops elements in training, which would be lost"
     return None
 
 
