@@ -18,11 +18,12 @@ from torch import nn
 from approxnorm.nn import QuantRMSNorm, calibrate
 
 PRESETS = ("int8-linear", "int8-lowbit4", "int16-accurate", "outlier4-12bit", "int8-log")
+PRESETS += ("outlier4-12bit-channels", "log-12bit-channels", "int8-channels")
 ROWS, DIM, WARM_UP = 256, 2048, 10
 
 
 def main(
-    presets: Annotated[list[str] | None, typer.Argument(help="Default: five of all kinds.")] = None,
+    presets: Annotated[list[str] | None, typer.Argument(help="Default: some of all kinds.")] = None,
     turns: Annotated[int, typer.Option(min=1)] = 100,
     learn_scales: Annotated[bool, typer.Option(help="Scales are parameters too.")] = False,
 ) -> None:
