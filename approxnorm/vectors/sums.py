@@ -19,7 +19,7 @@ from approxnorm.vectors.programs import changed_nodes, cut_at, run_alone
 from approxnorm.vectors.reach import Reach
 from approxnorm.vectors.row_changes import RowTable, Shown
 
-MAX_PAIRS = 1 << 25  # of an element and a root
+MAX_PAIRS = 1 << 25  # of an element and a root; past it, sums are listed with more than there are
 
 
 class Sums:
@@ -66,13 +66,12 @@ class Sums:
         if not self.known:
             return None
         element, sign = self._element
+        element, least = element[sign != 0], self.columns.least[sign != 0]
         sums: set[int] = set()
         for _, most, first in self._operands.values():
-            if len(element) * len(most) > MAX_PAIRS:
-                return None
-            held = (self.columns.least[:, None] <= most[None, :]) & (sign != 0)[:, None]
-            total = element[:, None] - (np.arange(len(most)) + first)[None, :]
-            sums |= set(np.unique(total[held]).tolist())
+            few = len(element) * len(most) <= MAX_PAIRS
+            found = (_each_sum if few else _ranges_of_sums)(element, least, most, first)
+            sums |= set(found.tolist())
         return np.array(sorted(sums), np.int64)
 
     def apart(self, changed: Program) -> np.ndarray | None:
@@ -109,6 +108,29 @@ class Sums:
             values, channels = self.columns.values[column], self.columns.channels[column]
             found.append(Shown(shift, low, most[root], root, values, channels))
         return [s for s in found if len(s.values)]
+
+
+def _each_sum(element: np.ndarray, least: np.ndarray, most: np.ndarray, first: int) -> np.ndarray:
+    """What elements and the roots' logarithms from ``first`` on add up to, where both can be."""
+    total = element[:, None] - (np.arange(len(most)) + first)[None, :]
+    sums: np.ndarray = np.unique(total[least[:, None] <= most[None, :]])
+    return sums
+
+
+def _ranges_of_sums(
+    element: np.ndarray, least: np.ndarray, most: np.ndarray, first: int
+) -> np.ndarray:
+    """The same and more: an element with every number from its first root's logarithm on."""
+    start = np.searchsorted(np.maximum.accumulate(most), least)
+    element, start = element[start < len(most)], start[start < len(most)]
+    if not len(element):
+        return element
+    low, high = element - first - (len(most) - 1), element - first - start
+    bottom = int(low.min())
+    ends = np.zeros(int(high.max()) - bottom + 2, np.int64)
+    np.add.at(ends, low - bottom, 1)
+    np.add.at(ends, high - bottom + 1, -1)
+    return np.flatnonzero(np.cumsum(ends) > 0) + bottom
 
 
 def _changed_after(own: Program, changed: Program, name: str) -> bool:
