@@ -166,7 +166,7 @@ class Reach:
         """All channels, by the values they see and whether these are summed."""
         probe, dim = self.probe, self.probe.space.dim
         factors = np.zeros(dim, np.int64)
-        if self.bits is None and "channel_shift" in probe.channels:
+        if "channel_shift" in probe.channels:
             factors = np.asarray(probe.channels["channel_shift"], np.int64)
         keys = 2 * factors + self.summed
         found = []
@@ -180,11 +180,13 @@ class Reach:
         return found
 
     def _values(self, shift: int) -> np.ndarray:
-        """Aligned values of channels with a factor of 2**shift; all of them if rows are shifted."""
-        if self.bits is not None:
-            return np.arange(self.x.interval.lo, self.x.interval.hi + 1, dtype=np.int64)
+        """Aligned values of channels with a factor of 2**shift, after the row exponent if any."""
         space = self.probe.space
-        return np.arange(space.lo, space.hi + 1, dtype=np.int64) << shift
+        low, high = space.lo, space.hi
+        if self.bits is not None:
+            row = self.probe.datapath.ports["x_row"].interval
+            low, high = row.lo, row.hi
+        return np.arange(low, high + 1, dtype=np.int64) << shift
 
     def _different(self, channels: np.ndarray) -> np.ndarray:
         """One of each set of channels that the last program cannot tell apart."""
