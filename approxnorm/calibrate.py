@@ -40,7 +40,7 @@ from approxnorm.spec.rmsnorm_spec import ChannelShifts, RMSNormSpec
 
 MAX_SAMPLE_ROWS = 1024  # rows kept for the statistic's calibration
 MAX_SAMPLE_ELEMENTS = 1 << 22
-_LEAST_SCALE = 2.0**-100  # data of denormals alone
+_LEAST_SCALE, _MOST_SCALE = 2.0**-100, 2.0**127  # data of denormals alone; float32
 
 Blocks = Callable[[], Iterable[np.ndarray]]
 
@@ -281,6 +281,11 @@ def _calibrate_format(spec: RMSNormSpec, name: str, seen: _Range, notes: list[st
     else:
         scale = scale if form.calibrate == "absmax" else 2.0 ** _ceil_log2(scale)
         rule = _rule(form, name, seen)
+    if scale > _MOST_SCALE:
+        raise ApproxNormError(
+            f"{name}: max|{name}| = {seen.peak:.6g}, for which its scale would be {scale:.3g};"
+            " allowed: at most 2^127 (give smaller values, or a zero point amid the codes)"
+        )
     form = form.with_scale(max(scale, _LEAST_SCALE))
     notes.append(f"{name}: max|{name}| = {seen.peak:.6g}, scale = {form.scale:.6g} ({rule})")
     return spec.replace(**{name: form})

@@ -153,6 +153,20 @@ def test_headroom_leaves_bits_free(rule: str) -> None:
     assert fixed.x.headroom == 0
 
 
+@pytest.mark.parametrize(("form", "most"), [({"bits": 8}, 6), ({"bits": 8, "signed": False}, 7)])
+def test_headroom_leaves_a_bit_for_the_values(form: dict[str, Any], most: int) -> None:
+    RMSNormSpec(**OPEN | {"x": form | {"headroom": most}})
+    with pytest.raises(ApproxNormError, match=f"headroom is {most + 1}; .* at most {most}"):
+        RMSNormSpec(**OPEN | {"x": form | {"headroom": most + 1}})
+
+
+def test_a_scale_past_float32_is_refused() -> None:
+    x, gamma = activations()
+    huge = np.abs(x) / np.abs(x).max() * 3e38
+    with pytest.raises(ApproxNormError, match=r"x: max\|x\| = 3e\+38, .* allowed: at most 2\^127"):
+        run(huge, gamma, x={"bits": 8, "zero_point": 126})
+
+
 @pytest.mark.parametrize("rule", ["pow2", "absmax"])
 def test_headroom_is_free_in_every_channel(rule: str) -> None:
     """A channel's factor and the scale together leave the bits free, in x and in y."""

@@ -58,7 +58,9 @@ def nominal_gamma(spec: Any) -> tuple[np.ndarray, str]:
 def _covering(form: Any) -> Any:
     """The format with the smallest power-of-two scale whose range holds +-NOMINAL_PEAK."""
     codes = form.with_scale(1.0).to_format("scale")
-    largest, scale = codes.hi - codes.zero_point, 2.0**-40
+    # A zero point at the upper end leaves no code above it; then those below it count.
+    largest = codes.hi - codes.zero_point or codes.zero_point - codes.lo
+    scale = 2.0**-40
     while scale * largest < NOMINAL_PEAK:
         scale *= 2
     return form.with_scale(scale)

@@ -79,6 +79,12 @@ class FormatSpec(Fields):
     def _possible(self) -> FormatSpec:
         form = self if self.scale is not None else self.model_copy(update={"scale": 1.0})
         form.to_format("scale")
+        most = max(0, self.bits - self.signed - 1)
+        if self.headroom > most:
+            raise ApproxNormError(
+                f"headroom is {self.headroom}; allowed with {self.bits} bits: at most {most}, so"
+                " that a bit is left for the values"
+            )
         return self
 
     @model_serializer

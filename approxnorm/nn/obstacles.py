@@ -20,7 +20,6 @@ _HOOKS = (
     "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )
-_DROPOUT = nn.modules.dropout._DropoutNd
 
 
 def obstacle(module: nn.Module, *, takes_more: bool = False) -> str | None:
@@ -38,13 +37,6 @@ def obstacle(module: nn.Module, *, takes_more: bool = False) -> str | None:
         return f"its parameters are {', '.join(found)}; allowed: one, called weight"
     reason = _weight_obstacle(weight_of(module)) or _state_obstacle(module)
     return reason or (None if takes_more else _call_obstacle(module))
-
-
-def lost_in_training(module: nn.Module) -> str | None:
-    """What a module that is a norm in eval mode does besides in training, or None."""
-    if any(isinstance(m, _DROPOUT) and m.p > 0 for m in module.modules()):
-        return "it drops elements in training, which would be lost"
-    return None
 
 
 def weight_of(module: nn.Module) -> nn.Parameter:

@@ -1,7 +1,8 @@
 """What a module computes, found out by running it: RMSNorm over the last axis, or something else.
 
-A clone of the module, in eval mode and with random weights of its own, gets random rows at many
-scales and in several leading shapes. It is an RMSNorm if every element of what comes out is
+A clone of the module, with random weights of its own, gets random rows at many scales and in
+several leading shapes, in eval mode and some in training. It is an RMSNorm if every element of what
+comes out is
 
     w * x / sqrt(mean(x**2) + eps)          or, with adds_one,          (1 + w) * x / ...
 
@@ -30,7 +31,7 @@ _NARROW_ERROR = 4.0  # of the dtype's epsilon: naive code rounds four times
 _TINY = 2.0**-60  # its square is still a normal float32
 _NO_EPS = 1e-18  # F.normalize, say, has a limit there that no activations reach
 _SAME_EPS = 1e-3
-_PEAK, _LARGE_WEIGHT = 2.0**15, 2.0**10  # far beyond any clamp that one might set
+_PEAK = _LARGE_WEIGHT = 2.0**20  # far beyond any clamp that one might set
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class _Clone:
 
     def adds_one(self) -> bool | str:
         """Whether 1 is added to the weight; a reason if neither fits ordinary rows."""
-        got, x, w = self._run_in_any_shape([1.0, 8.0, 32.0])
+        got, x, w = self._run_in_any_shape([8.0, 32.0, 128.0])  # far above most eps
         if isinstance(got, str):
             return got
         for adds_one in (False, True):
@@ -156,7 +157,17 @@ class _Clone:
                     return got
                 if not _agree(got, x, w, norm, _tolerance(dtype), torch.finfo(dtype).tiny):
                     return _where(norm, leading, dtype)
-        return self._limits(norm, leading) if dtype is self._wide else None
+        if dtype is not self._wide:
+            return None
+        return self._limits(norm, leading) or self._training(norm, leading)
+
+    def _training(self, norm: Norm, leading: tuple[int, ...]) -> str | None:
+        """Why it is another function in training: it drops elements, or adds noise, say."""
+        run = self._run(self._rows(leading, [1.0]), self._weight, self._wide, training=True)
+        got, x, w = run
+        if isinstance(got, Tensor) and _agree(got, x, w, norm, _tolerance(self._wide)):
+            return None
+        return "in training it computes something else, which would be lost"
 
     def _limits(self, norm: Norm, leading: tuple[int, ...]) -> str | None:
         """Why large results differ: those of rows with one large element, by large weights."""
@@ -198,7 +209,7 @@ class _Clone:
         return low + (high - low) * values
 
     def _run(
-        self, rows: Tensor, weight: Tensor, dtype: torch.dtype
+        self, rows: Tensor, weight: Tensor, dtype: torch.dtype, *, training: bool = False
     ) -> tuple[Tensor | str, Tensor, Tensor]:
         """What the module makes of rows in a dtype, and the rows and weight that it saw: float64.
 
@@ -206,7 +217,7 @@ class _Clone:
         """
         x, w = rows.to(self._own.device, dtype), weight.to(self._own.device, dtype)
         seen = (x.to("cpu", torch.float64), w.to("cpu", torch.float64))
-        got = _cloned(self._module, w)(x)
+        got = _cloned(self._module, w).train(training)(x)
         if not isinstance(got, Tensor):
             return f"it returns a {type(got).__name__}; a norm returns one tensor", *seen
         if got.shape != x.shape:
@@ -215,7 +226,7 @@ class _Clone:
 
 
 def _cloned(module: nn.Module, weight: Tensor) -> nn.Module:
-    """A module of the same class and state, in eval mode, that shares no tensor with it.
+    """A module of the same class and state that shares no tensor with it.
 
     Not deepcopy, which follows every reference (to the whole model, say) and refuses some.
     """
@@ -225,9 +236,6 @@ def _cloned(module: nn.Module, weight: Tensor) -> nn.Module:
     state["_parameters"] = {name: own if name == "weight" else None for name in module._parameters}
     state["_buffers"] = {n: None if b is None else b.clone() for n, b in module._buffers.items()}
     state["_modules"] = copy.deepcopy(module._modules)
-    state["training"] = False
-    for child in clone.children():
-        child.eval()
     return clone
 
 

@@ -603,7 +603,7 @@ def _spec_of(text: Tensor) -> RMSNormSpec:
     """The spec that a state_dict holds as JSON in UTF-8."""
     try:
         fields = json.loads(bytes(text.tolist()))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         fields = None
     if isinstance(fields, dict):
         return RMSNormSpec(**fields)

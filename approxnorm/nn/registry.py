@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from approxnorm.errors import ApproxNormError
-from approxnorm.nn.obstacles import lost_in_training, obstacle
+from approxnorm.nn.obstacles import obstacle
 from approxnorm.nn.probe import Norm, probe, verify
 
 Describe = Callable[[Any], Norm | str]
@@ -43,9 +43,7 @@ def describe_norm(module: nn.Module) -> Norm | str | None:
     if entry is not None:
         return _registered(module, *entry)
     found = obstacle(module) or probe(module)
-    if isinstance(found, Norm):
-        return lost_in_training(module) or found
-    return found if _is_called_norm(module) else None
+    return found if isinstance(found, Norm) or _is_called_norm(module) else None
 
 
 def _registered(module: nn.Module, describe: Describe, verified: bool) -> Norm | str:
