@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import json
 import math
 import warnings
 from typing import Any
@@ -500,7 +501,17 @@ def test_a_checkpoint_of_another_spec_is_refused() -> None:
         other.load_state_dict(layer_of("int8-linear").state_dict())
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[1]", b"\xff", b'{"norm": 1}'])
+def test_a_checkpoint_whose_spec_makes_no_datapath_is_refused() -> None:
+    layer = layer_of("int8-linear")
+    spec, state = layer.spec, layer.state_dict()
+    text = json.dumps(spec.to_dict() | {"normalize": {"method": "log"}})
+    state["spec_json"] = torch.tensor(list(text.encode()), dtype=torch.uint8)
+    with pytest.raises(RuntimeError, match=r"spec_json: rsqrt\.method is 'linear'; .* log2"):
+        layer.load_state_dict(state)
+    assert layer.spec == spec
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[" * 100_000, b"[1]", b"\xff", b'{"norm": 1}'])
 def test_a_damaged_spec_in_a_checkpoint_is_refused(text: bytes) -> None:
     layer = layer_of("int8-linear")
     spec, state = layer.spec, layer.state_dict()

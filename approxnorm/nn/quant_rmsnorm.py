@@ -589,7 +589,12 @@ class QuantRMSNorm(QuantWeightMixin, QuantInputOutputLayer, nn.Module):
         if text is None:
             return
         try:
-            self.set_spec(_spec_of(text))
+            spec = _spec_of(text).with_dim(self.dim)
+            if not spec.missing():  # it may hold what each field allows, and make no datapath
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", SpecWarning)
+                    assemble(spec)
+            self.set_spec(spec)
         except ApproxNormError as error:
             errors.append(f"{key}: {error}")
 
